@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use link::frame::{Decoder, Frame, FrameError, HEADER, MAX_PAYLOAD};
+use link::frame::{Frame, FrameDecoder, FrameError, HEADER_LEN, MAX_PAYLOAD};
 
 fuzz_target!(|input: (Vec<u8>, Vec<u16>)| {
     let (wire, cuts) = input;
@@ -30,7 +30,7 @@ fuzz_target!(|input: (Vec<u8>, Vec<u16>)| {
 });
 
 fn decode<'a>(pieces: &mut dyn Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option<FrameError>) {
-    let mut decoder = Decoder::default();
+    let mut decoder = FrameDecoder::default();
     let mut frames = Vec::new();
     for piece in pieces {
         decoder.buffer().extend_from_slice(piece);
@@ -44,7 +44,7 @@ fn decode<'a>(pieces: &mut dyn Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option
                 Err(error) => return (frames, Some(error)),
             }
         }
-        assert!(decoder.buffer().len() < MAX_PAYLOAD + HEADER);
+        assert!(decoder.buffer().len() < MAX_PAYLOAD + HEADER_LEN);
     }
     (frames, None)
 }

@@ -6,9 +6,9 @@
 use arbitrary::Arbitrary;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use link::frame::{Frame, Kind};
-use link::request::{Answer, Exit, Ready, Request};
-use link::{Item, Limits, Link, Role, Stream};
+use link::frame::{Frame, FrameKind};
+use link::request::{Exit, GuestGreeting, GuestRequest, GuestResult};
+use link::{Link, LinkItem, LinkLimits, LinkRole, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
@@ -54,23 +54,23 @@ impl Piece {
     }
 }
 
-fn kinds(byte: u8) -> Kind {
-    const ALL: [Kind; 10] = [
-        Kind::Hello,
-        Kind::Open,
-        Kind::Part,
-        Kind::Message,
-        Kind::Data,
-        Kind::Errors,
-        Kind::Credit,
-        Kind::End,
-        Kind::Abort,
-        Kind::Stop,
+fn kinds(byte: u8) -> FrameKind {
+    const ALL: [FrameKind; 10] = [
+        FrameKind::Hello,
+        FrameKind::Open,
+        FrameKind::Part,
+        FrameKind::Message,
+        FrameKind::Data,
+        FrameKind::Errors,
+        FrameKind::Credit,
+        FrameKind::End,
+        FrameKind::Abort,
+        FrameKind::Stop,
     ];
     ALL[usize::from(byte) % ALL.len()]
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: LinkLimits = LinkLimits {
     window: 640 * 1024,
     guest_window: 256 * 1024,
     peer_streams: 4,
@@ -92,7 +92,7 @@ async fn session(pieces: &[Piece]) {
     let hello = [&b"HOTC"[..], &[link::VERSION as u8, 0]].concat();
     let hello = Frame {
         stream: 0,
-        kind: Kind::Hello,
+        kind: FrameKind::Hello,
         payload: Bytes::from(hello),
     };
     let mut wire = [&hello.header()[..], &hello.payload].concat();
@@ -107,8 +107,8 @@ async fn session(pieces: &[Piece]) {
         let mut sink = vec![0; 4096];
         while matches!(drain.read(&mut sink).await, Ok(1..)) {}
     });
-    let connected = link::connect(reader, writer, Role::Host, LIMITS, &()).await;
-    let (_ready, host, mut incoming, driver): (Ready, Link, _, _) =
+    let connected = link::connect(reader, writer, LinkRole::Host, LIMITS, &()).await;
+    let (_ready, host, mut incoming, driver): (GuestGreeting, Link, _, _) =
         connected.expect("the greeting is an honest one");
     // Streams of the host's own, one that reads what comes and one that expects an answer.
     let reads = host.open().expect("the link is open");
@@ -116,8 +116,8 @@ async fn session(pieces: &[Piece]) {
     tasks.spawn(consume(reads));
     tasks.spawn(async move {
         let mut stream = expects;
-        if stream.send(&Request::Stats).await.is_ok() {
-            let _ = stream.expect::<Answer<Exit>>().await;
+        if stream.send(&GuestRequest::Stats).await.is_ok() {
+            let _ = stream.expect::<GuestResult<Exit>>().await;
         }
     });
     tasks.spawn(async move {
@@ -137,10 +137,10 @@ async fn session(pieces: &[Piece]) {
 async fn consume(mut stream: Stream) {
     while let Ok(Some(item)) = stream.receive().await {
         match item {
-            Item::Data(bytes) | Item::Errors(bytes) => {
+            LinkItem::Data(bytes) | LinkItem::Errors(bytes) => {
                 assert!(bytes.len() <= LIMITS.window as usize);
             }
-            message => drop(message.decode::<Answer<Exit>>()),
+            message => drop(message.decode::<GuestResult<Exit>>()),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! before fewer, no `*` before a `*`. Among equally specific rules, an answer given in this session comes
 //! before the configured rules, and a later answer before an earlier one. Among configured rules the
 //! strictest applies: deny, then ask, then allow. Hosts are ordered in the same way, by
-//! [`egress::Policy`].
+//! [`egress::EgressPolicy`].
 //!
 //! Without a matching rule, a tool call is allowed, because the sandbox contains it; a connection is
 //! denied unless a user can be asked. A pattern over a command is a convenience, not a security boundary:
@@ -13,28 +13,28 @@
 
 use std::fmt;
 
-use egress::{Policy, RuleError, Stance};
-use protocol::{Action, Rule, Subject};
+use egress::{EgressAction, EgressPolicy, RuleError};
+use protocol::{ApprovalRule, RuleAction, Subject};
 
-use crate::pattern::{Weight, matches, weight};
+use crate::pattern::{Specificity, matches, specificity};
 
 /// The rules that a session starts with, and whether there is a user to ask.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     pub(crate) tools: ToolRules,
-    pub(crate) hosts: Policy,
+    pub(crate) hosts: EgressPolicy,
     /// If false, `ask` means deny.
     pub(crate) asks: bool,
 }
 
 impl Approvals {
     /// Fails for an invalid host.
-    pub fn new(rules: &[Rule], asks: bool) -> Result<Self, RuleError> {
+    pub fn new(rules: &[ApprovalRule], asks: bool) -> Result<Self, RuleError> {
         let mut approvals = Self {
             asks,
             ..Self::default()
         };
-        for Rule { subject, action } in rules {
+        for ApprovalRule { subject, action } in rules {
             match subject {
                 Subject::Host { host } => approvals.hosts.add(host.parse()?, stance(*action)),
                 Subject::Tool { tool, argument } => {
@@ -46,17 +46,17 @@ impl Approvals {
     }
 }
 
-pub(crate) fn stance(action: Action) -> Stance {
+pub(crate) fn stance(action: RuleAction) -> EgressAction {
     match action {
-        Action::Allow => Stance::Allow,
-        Action::Ask => Stance::Ask,
-        Action::Deny => Stance::Deny,
+        RuleAction::Allow => EgressAction::Allow,
+        RuleAction::Ask => EgressAction::Ask,
+        RuleAction::Deny => EgressAction::Deny,
     }
 }
 
 /// The decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ToolVerdict {
     /// By this rule, or because no rule matches.
     Allow {
         rule: Option<String>,
@@ -79,18 +79,18 @@ pub(crate) struct ToolRules {
 struct ToolRule {
     tool: String,
     argument: Option<String>,
-    action: Action,
+    action: RuleAction,
     /// Number of the answer, from 1 on; 0 for a configured rule.
     answer: usize,
 }
 
 impl ToolRules {
-    fn add(&mut self, tool: &str, argument: Option<&str>, action: Action) {
+    fn add(&mut self, tool: &str, argument: Option<&str>, action: RuleAction) {
         self.push(tool, argument, action, 0);
     }
 
     /// Adds an answer, which replaces earlier answers about the same tool and argument.
-    pub(crate) fn answer(&mut self, tool: &str, argument: Option<&str>, action: Action) {
+    pub(crate) fn answer(&mut self, tool: &str, argument: Option<&str>, action: RuleAction) {
         let latest = self.rules.iter().map(|rule| rule.answer).max();
         let is_same = |rule: &ToolRule| rule.tool == tool && rule.argument.as_deref() == argument;
         // The old answer would never apply again.
@@ -98,7 +98,7 @@ impl ToolRules {
         self.push(tool, argument, action, latest.unwrap_or(0) + 1);
     }
 
-    fn push(&mut self, tool: &str, argument: Option<&str>, action: Action, answer: usize) {
+    fn push(&mut self, tool: &str, argument: Option<&str>, action: RuleAction, answer: usize) {
         self.rules.push(ToolRule {
             tool: tool.to_owned(),
             argument: argument.map(str::to_owned),
@@ -107,20 +107,20 @@ impl ToolRules {
         });
     }
 
-    pub(crate) fn decide(&self, tool: &str, argument: Option<&str>) -> Verdict {
+    pub(crate) fn decide(&self, tool: &str, argument: Option<&str>) -> ToolVerdict {
         let counts = self
             .rules
             .iter()
-            .filter(|rule| rule.fits(tool, argument))
+            .filter(|rule| rule.applies_to(tool, argument))
             .max_by_key(|rule| (rule.rank(), rule.answer, stance(rule.action)));
         match counts {
-            None => Verdict::Allow { rule: None },
+            None => ToolVerdict::Allow { rule: None },
             Some(rule) => {
                 let text = rule.to_string();
                 match rule.action {
-                    Action::Allow => Verdict::Allow { rule: Some(text) },
-                    Action::Ask => Verdict::Ask { rule: text },
-                    Action::Deny => Verdict::Deny { rule: text },
+                    RuleAction::Allow => ToolVerdict::Allow { rule: Some(text) },
+                    RuleAction::Ask => ToolVerdict::Ask { rule: text },
+                    RuleAction::Deny => ToolVerdict::Deny { rule: text },
                 }
             }
         }
@@ -128,7 +128,7 @@ impl ToolRules {
 }
 
 impl ToolRule {
-    fn fits(&self, tool: &str, argument: Option<&str>) -> bool {
+    fn applies_to(&self, tool: &str, argument: Option<&str>) -> bool {
         matches(&self.tool, tool)
             && match (&self.argument, argument) {
                 (None, _) => true,
@@ -137,8 +137,11 @@ impl ToolRule {
             }
     }
 
-    fn rank(&self) -> (Option<Weight>, Weight) {
-        (self.argument.as_deref().map(weight), weight(&self.tool))
+    fn rank(&self) -> (Option<Specificity>, Specificity) {
+        (
+            self.argument.as_deref().map(specificity),
+            specificity(&self.tool),
+        )
     }
 }
 

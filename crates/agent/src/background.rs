@@ -2,7 +2,7 @@
 //! events. Never starts or ends a command.
 //!
 //! One task per command polls it through the guest; another sends the list of jobs, at a limited rate.
-//! Entry type: [`Background`].
+//! Entry type: [`BackgroundWatcher`].
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,23 +11,23 @@ use protocol::{BackgroundJob, EventKind};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::live;
-use crate::scribe::Teller;
-use crate::visits::{Visit, Visits};
+use crate::event_log::EventSender;
+use crate::live_output;
+use crate::sandbox_access::{SandboxAccess, SandboxLease};
 
 /// Between two polls of a command that prints, and between two lists in which no job starts or ends.
-const PACE: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-pub(crate) struct Background {
-    board: watch::Sender<Board>,
-    visits: Visits,
+pub(crate) struct BackgroundWatcher {
+    board: watch::Sender<WatchedJobs>,
+    visits: SandboxAccess,
     tasks: Mutex<JoinSet<()>>,
 }
 
 /// The state of all watched jobs.
 #[derive(Debug, Default)]
-struct Board {
+struct WatchedJobs {
     jobs: Vec<(u64, BackgroundJob)>,
     /// Jobs so far. Identifies a job, because job numbers restart with each sandbox.
     count: u64,
@@ -35,11 +35,11 @@ struct Board {
     news: u64,
 }
 
-impl Background {
-    pub(crate) fn new(teller: Teller, visits: Visits) -> Self {
-        let board = watch::Sender::new(Board::default());
+impl BackgroundWatcher {
+    pub(crate) fn new(teller: EventSender, visits: SandboxAccess) -> Self {
+        let board = watch::Sender::new(WatchedJobs::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(herald(board.clone(), teller));
+        tasks.spawn(send_lists(board.clone(), teller));
         Self {
             board,
             visits,
@@ -49,7 +49,7 @@ impl Background {
 
     /// Starts to watch a command.
     pub(crate) fn begin(&self, job: BackgroundJob) {
-        let Some(visit) = self.visits.enter_now() else {
+        let Some(visit) = self.visits.try_acquire() else {
             return;
         };
         let number = job.job;
@@ -63,7 +63,7 @@ impl Background {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         // Reaps finished tasks.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(look_after(self.board.clone(), visit, place, number));
+        tasks.spawn(watch_job(self.board.clone(), visit, place, number));
     }
 
     pub(crate) async fn end(self) {
@@ -75,7 +75,7 @@ impl Background {
     }
 }
 
-impl Board {
+impl WatchedJobs {
     fn update(&mut self, place: u64, tail: Option<String>, ending: Option<String>) {
         let found = self.jobs.iter_mut().find(|(known, _)| *known == place);
         if let Some((_, job)) = found {
@@ -94,14 +94,19 @@ impl Board {
 }
 
 /// Polls a command and updates the board until it has ended.
-async fn look_after(board: watch::Sender<Board>, visit: Visit, place: u64, number: u32) {
+async fn watch_job(
+    board: watch::Sender<WatchedJobs>,
+    visit: SandboxLease,
+    place: u64,
+    number: u32,
+) {
     let mut seen = 0;
     loop {
         let looked = visit
             .spend(async |sandbox| {
                 let tail = sandbox.tail(number, seen).await?;
                 let ending = tail.ended.as_ref();
-                let ending = ending.map(|exit| tools::describe_ending(exit, sandbox));
+                let ending = ending.map(|exit| tools::describe_background_exit(exit, sandbox));
                 Ok::<_, sandbox::SandboxError>((tail, ending))
             })
             .await;
@@ -109,7 +114,7 @@ async fn look_after(board: watch::Sender<Board>, visit: Visit, place: u64, numbe
             Some(Ok((tail, ending))) => {
                 seen = tail.printed;
                 let is_cut = tail.printed > tail.bytes.len() as u64;
-                (Some(live::text(&tail.bytes, is_cut)), ending)
+                (Some(live_output::text(&tail.bytes, is_cut)), ending)
             }
             Some(Err(error)) => (None, Some(error.to_string())),
             None => (None, Some("ended with the sandbox".to_owned())),
@@ -120,12 +125,14 @@ async fn look_after(board: watch::Sender<Board>, visit: Visit, place: u64, numbe
             return;
         }
         // Output printed meanwhile is in the next poll.
-        visit.spend(async |_| tokio::time::sleep(PACE).await).await;
+        visit
+            .spend(async |_| tokio::time::sleep(REPORT_INTERVAL).await)
+            .await;
     }
 }
 
 /// Sends the list of jobs after every change, including the last.
-async fn herald(board: watch::Sender<Board>, teller: Teller) {
+async fn send_lists(board: watch::Sender<WatchedJobs>, teller: EventSender) {
     let mut changes = board.subscribe();
     // A receiver of its own, because `wait_for` marks all earlier values as seen.
     let mut hurry = board.subscribe();
@@ -141,11 +148,13 @@ async fn herald(board: watch::Sender<Board>, teller: Teller) {
             });
             EventKind::Background { jobs }
         };
-        if !teller.tell_latest(list).await {
+        if !teller.send_latest(list).await {
             return;
         }
         let urgent = hurry.wait_for(|board| board.news != news);
         // A timeout only means that nothing urgent happened.
-        let _ = tokio::time::timeout(PACE, urgent).await.map(drop);
+        let _ = tokio::time::timeout(REPORT_INTERVAL, urgent)
+            .await
+            .map(drop);
     }
 }

@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::Checkpoint;
 
-use crate::checkpoint::Known;
+use crate::checkpoint::KnownFiles;
 
 #[derive(Debug)]
-pub(crate) struct Baseline(Mutex<Seen>);
+pub(crate) struct Baseline(Mutex<BaselineState>);
 
 #[derive(Debug)]
-struct Seen {
+struct BaselineState {
     first: Option<Checkpoint>,
-    last: Arc<Known>,
+    last: Arc<KnownFiles>,
 }
 
 impl Baseline {
-    pub(crate) fn new(first: Option<Checkpoint>, last: Known) -> Self {
-        Self(Mutex::new(Seen {
+    pub(crate) fn new(first: Option<Checkpoint>, last: KnownFiles) -> Self {
+        Self(Mutex::new(BaselineState {
             first,
             last: Arc::new(last),
         }))
@@ -30,18 +30,18 @@ impl Baseline {
     }
 
     /// The files as recorded by the last checkpoint.
-    pub(crate) fn known(&self) -> Arc<Known> {
+    pub(crate) fn known(&self) -> Arc<KnownFiles> {
         self.lock().last.clone()
     }
 
     /// Adds a checkpoint.
-    pub(crate) fn note(&self, checkpoint: &Checkpoint, known: Arc<Known>) {
+    pub(crate) fn note(&self, checkpoint: &Checkpoint, known: Arc<KnownFiles>) {
         let mut seen = self.lock();
         seen.first.get_or_insert_with(|| checkpoint.clone());
         seen.last = known;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, BaselineState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

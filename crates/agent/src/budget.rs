@@ -18,7 +18,7 @@ pub struct Budget {
 
 /// A budget and what was spent of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Ledger {
+pub(crate) struct BudgetLedger {
     budget: Budget,
     usage: Usage,
     cost: Option<f64>,
@@ -30,7 +30,7 @@ pub(crate) struct Ledger {
 /// Sums what a session's replies and summaries have used, for a budget that covers all of its runs.
 /// Does not include time, because events do not tell work from idle time.
 pub fn spent(history: &[Event]) -> Spending {
-    let mut ledger = Ledger::new(Budget::default(), Spending::none());
+    let mut ledger = BudgetLedger::new(Budget::default(), Spending::none());
     for event in history {
         if let EventKind::Replied { usage, cost, .. } | EventKind::Compacted { usage, cost, .. } =
             &event.kind
@@ -41,7 +41,7 @@ pub fn spent(history: &[Event]) -> Spending {
     ledger.spending(Duration::ZERO)
 }
 
-impl Ledger {
+impl BudgetLedger {
     pub(crate) fn new(budget: Budget, spent: Spending) -> Self {
         Self {
             budget,
@@ -80,7 +80,7 @@ impl Ledger {
         let elapsed = self.elapsed(run);
         let over = |budget, reason| Some(Outcome::Budget { budget, reason });
         match () {
-            () if reached(self.cost, budget.cost) => over(
+            () if is_reached(self.cost, budget.cost) => over(
                 BudgetKind::Cost,
                 format!(
                     "${:.4} of ${:.4} spent",
@@ -88,7 +88,7 @@ impl Ledger {
                     budget.cost.unwrap_or_default()
                 ),
             ),
-            () if reached(Some(self.usage.total()), budget.tokens) => over(
+            () if is_reached(Some(self.usage.total()), budget.tokens) => over(
                 BudgetKind::Tokens,
                 format!(
                     "{} of {} tokens used",
@@ -96,17 +96,20 @@ impl Ledger {
                     budget.tokens.unwrap_or_default()
                 ),
             ),
-            () if reached(Some(self.requests), budget.turns) => over(
+            () if is_reached(Some(self.requests), budget.turns) => over(
                 BudgetKind::Turns,
                 format!("{} requests made", self.requests),
             ),
-            () if reached(Some(elapsed), budget.time) => Some(self.out_of_time()),
+            () if is_reached(Some(elapsed), budget.time) => Some(self.out_of_time()),
             () => None,
         }
     }
 
     pub(crate) fn out_of_time(&self) -> Outcome {
-        let reason = format!("the time limit of {:?} was reached", self.budget.time.unwrap_or_default());
+        let reason = format!(
+            "the time limit of {:?} was reached",
+            self.budget.time.unwrap_or_default()
+        );
         Outcome::Budget {
             budget: BudgetKind::Time,
             reason,
@@ -127,7 +130,7 @@ impl Ledger {
     }
 }
 
-fn reached<T: PartialOrd>(spent: Option<T>, most: Option<T>) -> bool {
+fn is_reached<T: PartialOrd>(spent: Option<T>, most: Option<T>) -> bool {
     spent.zip(most).is_some_and(|(spent, most)| spent >= most)
 }
 
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
 
     fn spent(budget: Budget, cost: Option<f64>, seconds: u64) -> Option<BudgetKind> {
-        let mut ledger = Ledger::new(budget, Spending::none());
+        let mut ledger = BudgetLedger::new(budget, Spending::none());
         let usage = Usage {
             input_tokens: 40,
             cache_read_input_tokens: 30,
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_unknown_price_makes_the_sum_unknown() {
-        let mut ledger = Ledger::new(Budget::default(), Spending::none());
+        let mut ledger = BudgetLedger::new(Budget::default(), Spending::none());
         ledger.spend(Usage::default(), Some(1.0));
         assert_eq!(ledger.spending(Duration::ZERO).cost, Some(1.0));
         ledger.spend(Usage::default(), None);

@@ -4,7 +4,7 @@
 //! can lead outside. Only files whose stamps differ from the last checkpoint are read; each content
 //! is stored once.
 
-mod choice;
+mod planner;
 mod restore;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,49 +15,49 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use protocol::{Checkpoint, SessionId};
-use sandbox::request::{FileKind, Surveyed};
+use sandbox::request::{FileKind, SurveyEntry};
 use sandbox::{Sandbox, SandboxError};
 use sha2::{Digest, Sha256};
-use store::{FileRecord, Hash, RecordedKind, Stamp, Store, StoreError};
+use store::{ContentHash, FileRecord, FileStamp, RecordedKind, SessionStore, StoreError};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-pub(crate) use self::choice::{Target, is_unrecorded, left_by};
-pub(crate) use self::restore::{Restored, restore};
+pub(crate) use self::planner::{RestoreTarget, files_after_restore, is_unrecorded};
+pub(crate) use self::restore::{RestoreResult, restore};
 use crate::error::AgentError;
 
 /// Maximum number of files recorded.
-pub(crate) const MOST_FILES: u64 = 50_000;
+pub(crate) const MAX_CHECKPOINT_FILES: u64 = 50_000;
 /// Maximum bytes of a recorded file.
-pub(crate) const LARGEST_FILE: u64 = 16 << 20;
+pub(crate) const MAX_CHECKPOINT_FILE_BYTES: u64 = 16 << 20;
 /// Maximum bytes of all files of one checkpoint.
-const LARGEST_CHECKPOINT: u64 = 512 << 20;
+const MAX_CHECKPOINT_BYTES: u64 = 512 << 20;
 /// Maximum bytes of all checkpoints of all sessions in the store.
-const MOST_STORED: u64 = 2 << 30;
+const MAX_STORED_BYTES: u64 = 2 << 30;
 /// Maximum files read concurrently.
-const READERS: usize = 8;
+const MAX_CONCURRENT_READS: usize = 8;
 /// Bytes of content collected before they are sent to the store.
-const BATCH: usize = 8 << 20;
+const STORE_BATCH_BYTES: usize = 8 << 20;
 /// A file that changed this shortly before a checkpoint may have changed again without a new stamp,
 /// so it is read again. In nanoseconds.
-const BLUR: i64 = 1_000_000_000;
+const STAMP_UNCERTAINTY_NS: i64 = 1_000_000_000;
 
 /// Key in the list of skipped files that stands for all files beyond the limit.
-const THE_REST: &str = "(more)";
+const UNLISTED_FILES: &str = "(more)";
 
 /// Files as recorded by a checkpoint, by path.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownFiles {
     files: HashMap<Vec<u8>, FileRecord>,
     /// Time of the checkpoint, in nanoseconds since the epoch.
     at: i64,
 }
 
-impl Known {
+impl KnownFiles {
     /// Loads a checkpoint of an earlier process. Its exact time is not stored, so the time of its
     /// newest file is used.
     pub(crate) async fn load(
-        store: &Store,
+        store: &SessionStore,
         session: &SessionId,
         number: u32,
     ) -> Result<Self, StoreError> {
@@ -82,7 +82,7 @@ impl Known {
     }
 
     /// The content of a file that has not changed since.
-    pub(crate) fn content(&self, path: &[u8], size: u64, stamp: &Stamp) -> Option<Hash> {
+    pub(crate) fn content(&self, path: &[u8], size: u64, stamp: &FileStamp) -> Option<ContentHash> {
         let known = self.files.get(path)?;
         match &known.kind {
             RecordedKind::File {
@@ -90,7 +90,7 @@ impl Known {
                 content,
             } if *known_size == size
                 && known.stamp == *stamp
-                && stamp.changed.max(stamp.modified) + BLUR < self.at =>
+                && stamp.changed.max(stamp.modified) + STAMP_UNCERTAINTY_NS < self.at =>
             {
                 Some(*content)
             }
@@ -101,21 +101,29 @@ impl Known {
 
 /// A first snapshot of all files, taken while the model thinks.
 #[derive(Debug)]
-pub(crate) struct Snapshot(JoinHandle<Result<Taken, AgentError>>);
+pub(crate) struct SnapshotTask(JoinHandle<Result<WorkspaceSnapshot, AgentError>>);
 
-impl Snapshot {
-    pub(crate) fn begin(sandbox: Arc<Sandbox>, store: Store, known: Arc<Known>) -> Self {
-        Self(tokio::spawn(
-            async move { take(&sandbox, &store, &known).await },
-        ))
+impl SnapshotTask {
+    pub(crate) fn begin(
+        sandbox: Arc<Sandbox>,
+        store: SessionStore,
+        known: Arc<KnownFiles>,
+    ) -> Self {
+        Self(tokio::spawn(async move {
+            take_snapshot(&sandbox, &store, &known).await
+        }))
     }
 
     /// Takes the final snapshot; only files that changed since the first are read again. `None` if that
     /// failed: the turn then has no checkpoint, and an undo restores no files.
-    pub(crate) async fn finish(mut self, sandbox: &Sandbox, store: &Store) -> Option<Taken> {
+    pub(crate) async fn finish(
+        mut self,
+        sandbox: &Sandbox,
+        store: &SessionStore,
+    ) -> Option<WorkspaceSnapshot> {
         let first = (&mut self.0).await.ok()?;
         let taken = match first {
-            Ok(first) => take(sandbox, store, &first.into_known()).await,
+            Ok(first) => take_snapshot(sandbox, store, &first.into_known()).await,
             Err(error) => Err(error),
         };
         match taken {
@@ -134,7 +142,7 @@ impl Snapshot {
     }
 }
 
-impl Drop for Snapshot {
+impl Drop for SnapshotTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -142,22 +150,22 @@ impl Drop for Snapshot {
 
 /// All files of a workspace, with their contents in the store.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct WorkspaceSnapshot {
     files: Vec<FileRecord>,
     bytes: u64,
     skipped: BTreeMap<String, String>,
     at: i64,
 }
 
-impl Taken {
+impl WorkspaceSnapshot {
     pub(crate) async fn save(
         &self,
-        store: &Store,
+        store: &SessionStore,
         session: &SessionId,
         number: u32,
     ) -> Result<Checkpoint, StoreError> {
         store
-            .save_checkpoint(session, number, &self.files, MOST_STORED)
+            .save_checkpoint(session, number, &self.files, MAX_STORED_BYTES)
             .await?;
         let is_file = |file: &&FileRecord| matches!(file.kind, RecordedKind::File { .. });
         Ok(Checkpoint {
@@ -168,31 +176,35 @@ impl Taken {
         })
     }
 
-    pub(crate) fn into_known(self) -> Arc<Known> {
+    pub(crate) fn into_known(self) -> Arc<KnownFiles> {
         let files = self.files.into_iter();
-        Arc::new(Known {
+        Arc::new(KnownFiles {
             files: files.map(|file| (file.path.clone(), file)).collect(),
             at: self.at,
         })
     }
 }
 
-pub(crate) async fn take(
+pub(crate) async fn take_snapshot(
     sandbox: &Sandbox,
-    store: &Store,
-    known: &Known,
-) -> Result<Taken, AgentError> {
+    store: &SessionStore,
+    known: &KnownFiles,
+) -> Result<WorkspaceSnapshot, AgentError> {
     let at = jiff::Timestamp::now().as_nanosecond() as i64;
-    let (found, is_cut) = sandbox.survey("", MOST_FILES).await?.collect().await?;
-    let mut taken = Taken {
+    let (found, is_cut) = sandbox
+        .survey("", MAX_CHECKPOINT_FILES)
+        .await?
+        .collect()
+        .await?;
+    let mut taken = WorkspaceSnapshot {
         files: Vec::with_capacity(found.len()),
         bytes: 0,
         skipped: BTreeMap::new(),
         at,
     };
     if is_cut {
-        let why = format!("the workspace has more than {MOST_FILES} files");
-        taken.skipped.insert(THE_REST.to_owned(), why);
+        let why = format!("the workspace has more than {MAX_CHECKPOINT_FILES} files");
+        taken.skipped.insert(UNLISTED_FILES.to_owned(), why);
     }
     let mut to_read = Vec::new();
     for entry in found {
@@ -209,7 +221,7 @@ pub(crate) async fn take(
                 target: target.0.clone(),
             },
             (FileKind::File, _) => {
-                if let Some(why) = taken.refuse(&entry) {
+                if let Some(why) = taken.skip_reason(&entry) {
                     taken.skipped.insert(entry.path.to_string(), why);
                     continue;
                 }
@@ -230,21 +242,24 @@ pub(crate) async fn take(
                 continue;
             }
         };
-        taken.files.push(record(entry, kind));
+        taken.files.push(file_record(entry, kind));
     }
     read_all(sandbox, store, &mut taken, to_read).await?;
     taken.files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(taken)
 }
 
-impl Taken {
+impl WorkspaceSnapshot {
     /// Why a file is not recorded. If it is, counts its bytes.
-    fn refuse(&mut self, entry: &Surveyed) -> Option<String> {
-        if entry.size > LARGEST_FILE {
-            return Some(format!("it is larger than {} MiB", LARGEST_FILE >> 20));
+    fn skip_reason(&mut self, entry: &SurveyEntry) -> Option<String> {
+        if entry.size > MAX_CHECKPOINT_FILE_BYTES {
+            return Some(format!(
+                "it is larger than {} MiB",
+                MAX_CHECKPOINT_FILE_BYTES >> 20
+            ));
         }
-        if self.bytes + entry.size > LARGEST_CHECKPOINT {
-            let most = LARGEST_CHECKPOINT >> 20;
+        if self.bytes + entry.size > MAX_CHECKPOINT_BYTES {
+            let most = MAX_CHECKPOINT_BYTES >> 20;
             return Some(format!("the checkpoint would exceed {most} MiB"));
         }
         self.bytes += entry.size;
@@ -255,17 +270,17 @@ impl Taken {
 /// Reads files concurrently, and stores their contents in batches.
 async fn read_all(
     sandbox: &Sandbox,
-    store: &Store,
-    taken: &mut Taken,
-    files: Vec<Surveyed>,
+    store: &SessionStore,
+    taken: &mut WorkspaceSnapshot,
+    files: Vec<SurveyEntry>,
 ) -> Result<(), AgentError> {
     let reads = stream::iter(files.into_iter().map(|entry| async move {
         let content = sandbox
-            .read_file(path(&entry.path.0), 0, Some(LARGEST_FILE))
+            .read_file(path(&entry.path.0), 0, Some(MAX_CHECKPOINT_FILE_BYTES))
             .await;
         (entry, content)
     }));
-    let mut reads = std::pin::pin!(reads.buffer_unordered(READERS));
+    let mut reads = std::pin::pin!(reads.buffer_unordered(MAX_CONCURRENT_READS));
     let (mut batch, mut size) = (Vec::new(), 0);
     while let Some((entry, outcome)) = reads.next().await {
         let content = match outcome {
@@ -278,43 +293,46 @@ async fn read_all(
             }
             Err(error) => return Err(error.into()),
         };
-        let hash = Hash(Sha256::digest(&content).into());
+        let hash = ContentHash(Sha256::digest(&content).into());
         let kind = RecordedKind::File {
             size: content.len() as u64,
             content: hash,
         };
-        taken.files.push(record(entry, kind));
+        taken.files.push(file_record(entry, kind));
         size += content.len();
         batch.push((hash, content));
-        if size >= BATCH {
-            put(store, std::mem::take(&mut batch)).await?;
+        if size >= STORE_BATCH_BYTES {
+            store_missing(store, std::mem::take(&mut batch)).await?;
             size = 0;
         }
     }
-    put(store, batch).await?;
+    store_missing(store, batch).await?;
     Ok(())
 }
 
 /// Stores the contents that are missing.
-async fn put(store: &Store, mut batch: Vec<(Hash, Vec<u8>)>) -> Result<(), StoreError> {
+async fn store_missing(
+    store: &SessionStore,
+    mut batch: Vec<(ContentHash, Vec<u8>)>,
+) -> Result<(), StoreError> {
     if batch.is_empty() {
         return Ok(());
     }
-    let hashes: Vec<Hash> = batch.iter().map(|(hash, _)| *hash).collect();
+    let hashes: Vec<ContentHash> = batch.iter().map(|(hash, _)| *hash).collect();
     let missing = store.missing(&hashes).await?;
     batch.retain(|(hash, _)| missing.contains(hash));
     store.put_contents(batch).await
 }
 
-pub(crate) fn stamp(entry: &Surveyed) -> Stamp {
-    Stamp {
+pub(crate) fn stamp(entry: &SurveyEntry) -> FileStamp {
+    FileStamp {
         inode: entry.inode,
         modified: entry.modified_ns,
         changed: entry.changed_ns,
     }
 }
 
-fn record(entry: Surveyed, kind: RecordedKind) -> FileRecord {
+fn file_record(entry: SurveyEntry, kind: RecordedKind) -> FileRecord {
     FileRecord {
         mode: entry.mode,
         stamp: stamp(&entry),

@@ -3,7 +3,7 @@
 //! [`Conversation::messages`] is always a history that providers accept, even if a turn was cut short:
 //! roles alternate, no message is empty, and every call has exactly one result in the next message.
 
-mod course;
+mod history;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use llm::estimate_message;
 use protocol::{Block, CallId, Checkpoint, EventKind, Message, Moment, Outcome, Role, Stop};
 
-use self::course::Course;
+use self::history::TurnHistory;
 
 /// The result of a call whose end was never recorded.
-const LOST: &str = "No result: hotcell was stopped while this ran. It may or may not have taken \
+const LOST_CALL_RESULT: &str = "No result: hotcell was stopped while this ran. It may or may not have taken \
                     effect; look before you do it again.";
 
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    course: Course,
+    course: TurnHistory,
     /// Calls of the last reply, in its order, with the results received so far.
     open: Vec<(CallId, Option<Block>)>,
     /// Undos that can be redone; the most recent is last.
-    undone: Vec<Undo>,
+    undone: Vec<UndoRecord>,
     last_turn: u32,
     /// By turn: the checkpoint before its first change and the one after its last.
     checkpoints: HashMap<u32, (Checkpoint, Option<Checkpoint>)>,
@@ -33,14 +33,14 @@ pub struct Conversation {
 
 /// An undo, with everything needed to redo it.
 #[derive(Debug, Clone)]
-pub(crate) struct Undo {
+pub(crate) struct UndoRecord {
     /// The first turn that it undid.
     pub(crate) turn: u32,
     /// The workspace before the undo.
     pub(crate) checkpoint: Checkpoint,
     /// Files of the turn that the undo did not restore.
     pub(crate) left: Vec<String>,
-    course: Course,
+    course: TurnHistory,
 }
 
 impl Conversation {
@@ -81,10 +81,10 @@ impl Conversation {
                 moment,
                 checkpoint,
             } => {
-                self.note(checkpoint);
+                self.note_checkpoint_number(checkpoint);
                 self.first_checkpoint
                     .get_or_insert_with(|| checkpoint.clone());
-                self.keep_checkpoint(*turn, *moment, checkpoint);
+                self.set_checkpoint(*turn, *moment, checkpoint);
             }
             EventKind::TurnEnded { outcome, .. } => {
                 self.settle();
@@ -96,11 +96,11 @@ impl Conversation {
                 left,
                 ..
             } => {
-                self.note(checkpoint);
+                self.note_checkpoint_number(checkpoint);
                 self.settle();
                 let course = self.course.clone();
-                if self.course.take_back(*turn) {
-                    self.undone.push(Undo {
+                if self.course.undo_from(*turn) {
+                    self.undone.push(UndoRecord {
                         turn: *turn,
                         checkpoint: checkpoint.clone(),
                         left: left.clone(),
@@ -109,7 +109,7 @@ impl Conversation {
                 }
             }
             EventKind::Redone { checkpoint, .. } => {
-                self.note(checkpoint);
+                self.note_checkpoint_number(checkpoint);
                 self.settle();
                 if let Some(undo) = self.undone.pop() {
                     self.course = undo.course;
@@ -124,13 +124,13 @@ impl Conversation {
         }
     }
 
-    fn note(&mut self, checkpoint: &Checkpoint) {
+    fn note_checkpoint_number(&mut self, checkpoint: &Checkpoint) {
         self.last_checkpoint = self.last_checkpoint.max(checkpoint.number);
     }
 
     /// A continued turn keeps its first `Before` checkpoint and gets a new `After` checkpoint when it
     /// ends.
-    fn keep_checkpoint(&mut self, turn: u32, moment: Moment, checkpoint: &Checkpoint) {
+    fn set_checkpoint(&mut self, turn: u32, moment: Moment, checkpoint: &Checkpoint) {
         match (moment, self.checkpoints.get_mut(&turn)) {
             (Moment::Before, None) => {
                 // A turn that was killed has no `After` checkpoint: the next `Before` checkpoint is used.
@@ -194,12 +194,12 @@ impl Conversation {
         }
     }
 
-    /// Puts the results into one message. A call without a result gets [`LOST`] as its result.
+    /// Puts the results into one message. A call without a result gets [`LOST_CALL_RESULT`] as its result.
     fn settle(&mut self) {
         let results = std::mem::take(&mut self.open);
         let lost = |id| Block::ToolResult {
             tool_use_id: id,
-            content: vec![Block::text(LOST)],
+            content: vec![Block::text(LOST_CALL_RESULT)],
             is_error: true,
         };
         let results: Vec<Block> = results
@@ -248,7 +248,7 @@ impl Conversation {
     }
 
     /// The undo that a redo would revert.
-    pub(crate) fn redoable(&self) -> Option<&Undo> {
+    pub(crate) fn redoable_undo(&self) -> Option<&UndoRecord> {
         self.undone.last()
     }
 

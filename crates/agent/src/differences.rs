@@ -5,40 +5,42 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use protocol::{Change, Checkpoint, SessionId};
-use sandbox::request::{FileKind, List, Raw, Surveyed};
+use sandbox::request::{ByteString, FileKind, ListRequest, SurveyEntry};
 use sandbox::{Sandbox, SandboxError};
 use sha2::{Digest, Sha256};
-use store::{FileRecord, Hash, RecordedKind, Store};
+use store::{ContentHash, FileRecord, RecordedKind, SessionStore};
 
-use crate::checkpoint::{Known, LARGEST_FILE, MOST_FILES, is_unrecorded, path, stamp};
+use crate::checkpoint::{
+    KnownFiles, MAX_CHECKPOINT_FILE_BYTES, MAX_CHECKPOINT_FILES, is_unrecorded, path, stamp,
+};
 use crate::error::AgentError;
 
 /// Maximum number of files shown.
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN_FILES: usize = 200;
 
 /// Maximum bytes of all diffs together.
-const MOST_TEXT: usize = 1 << 20;
+const MAX_DIFF_BYTES: usize = 1 << 20;
 
 /// Maximum bytes of a file whose diff is shown.
-const LARGEST_SHOWN: u64 = 1 << 20;
+const MAX_SHOWN_FILE_BYTES: u64 = 1 << 20;
 
 /// Inputs of a comparison.
-pub(crate) struct Comparison<'a> {
+pub(crate) struct WorkspaceComparison<'a> {
     pub(crate) sandbox: &'a Sandbox,
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a SessionStore,
     pub(crate) session: &'a SessionId,
     /// The files as recorded by the last checkpoint.
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Arc<KnownFiles>,
 }
 
 /// A changed path: what was there, and what is there now.
-struct Changed<'a> {
+struct ChangedPath<'a> {
     path: &'a [u8],
     old: Option<&'a FileRecord>,
-    new: Option<&'a Surveyed>,
+    new: Option<&'a SurveyEntry>,
 }
 
-impl Comparison<'_> {
+impl WorkspaceComparison<'_> {
     /// The changes since a checkpoint that are shown, and the number of those left out.
     pub(crate) async fn with(
         &self,
@@ -46,18 +48,18 @@ impl Comparison<'_> {
     ) -> Result<(Vec<Change>, u64), AgentError> {
         let files = self.store.checkpoint(self.session, checkpoint.number);
         let files = files.await?.ok_or(AgentError::FirstCheckpointGone)?;
-        let first = Known::of(files);
-        let survey = self.sandbox.survey("", MOST_FILES).await?;
+        let first = KnownFiles::of(files);
+        let survey = self.sandbox.survey("", MAX_CHECKPOINT_FILES).await?;
         let (present, is_cut) = survey.collect().await?;
         let listed = self.listed().await?;
         let is_ignored = |path: &[u8]| listed.as_ref().is_some_and(|files| !files.contains(path));
 
-        let mut paths: BTreeMap<&[u8], Changed<'_>> = BTreeMap::new();
+        let mut paths: BTreeMap<&[u8], ChangedPath<'_>> = BTreeMap::new();
         for (path, old) in first.files() {
             // A file that a truncated survey did not list may still be there.
             if old.kind != RecordedKind::Folder && !is_cut {
                 let (old, new) = (Some(old), None);
-                paths.insert(path, Changed { path, old, new });
+                paths.insert(path, ChangedPath { path, old, new });
             }
         }
         for new in &present {
@@ -70,7 +72,7 @@ impl Comparison<'_> {
             let old = first.files().get(path);
             let old = old.filter(|old| old.kind != RecordedKind::Folder);
             let new = Some(new);
-            paths.insert(path, Changed { path, old, new });
+            paths.insert(path, ChangedPath { path, old, new });
         }
         let (mut there, mut gone, mut left_out) = (Vec::new(), Vec::new(), 0);
         for changed in paths.into_values() {
@@ -88,23 +90,23 @@ impl Comparison<'_> {
             }
         }
         // Existing files come first, so that removed ones do not push them out.
-        let mut shown: Vec<Changed<'_>> = there.into_iter().chain(gone).collect();
-        left_out += shown.len().saturating_sub(MOST_SHOWN) as u64;
-        shown.truncate(MOST_SHOWN);
+        let mut shown: Vec<ChangedPath<'_>> = there.into_iter().chain(gone).collect();
+        left_out += shown.len().saturating_sub(MAX_SHOWN_FILES) as u64;
+        shown.truncate(MAX_SHOWN_FILES);
         shown.sort_by_key(|changed| changed.path);
-        let (changes, more) = self.show(shown).await?;
+        let (changes, more) = self.with_diffs(shown).await?;
         Ok((changes, left_out + more))
     }
 
     /// Files that are not ignored; `None` if there are too many to list.
     async fn listed(&self) -> Result<Option<HashSet<Vec<u8>>>, SandboxError> {
-        let request = List {
-            path: Raw::from(""),
+        let request = ListRequest {
+            path: ByteString::from(""),
             depth: u32::MAX,
             ignore: true,
             hidden: true,
             globs: vec!["*".to_owned()],
-            limit: MOST_FILES,
+            limit: MAX_CHECKPOINT_FILES,
         };
         let (entries, is_cut) = self.sandbox.list(request).await?.collect().await?;
         let paths = entries.into_iter().map(|entry| entry.path.0);
@@ -115,8 +117,8 @@ impl Comparison<'_> {
     /// counts as unchanged.
     async fn is_changed(
         &self,
-        first: &Known,
-        changed: &Changed<'_>,
+        first: &KnownFiles,
+        changed: &ChangedPath<'_>,
         may_read: bool,
     ) -> Result<bool, AgentError> {
         let (Some(old), Some(new)) = (changed.old, changed.new) else {
@@ -138,8 +140,8 @@ impl Comparison<'_> {
         match known.next() {
             Some(known) => Ok(known != *content),
             None if may_read => {
-                let now = self.read(changed.path, LARGEST_FILE).await?;
-                Ok(now.is_none_or(|now| Hash(Sha256::digest(&now).into()) != *content))
+                let now = self.read(changed.path, MAX_CHECKPOINT_FILE_BYTES).await?;
+                Ok(now.is_none_or(|now| ContentHash(Sha256::digest(&now).into()) != *content))
             }
             None => Ok(false),
         }
@@ -155,12 +157,15 @@ impl Comparison<'_> {
     }
 
     /// Changes with their diffs, up to the size limit, and the number of those left out.
-    async fn show(&self, shown: Vec<Changed<'_>>) -> Result<(Vec<Change>, u64), AgentError> {
-        let (mut changes, mut left_out, mut room) = (Vec::new(), 0, MOST_TEXT);
+    async fn with_diffs(
+        &self,
+        shown: Vec<ChangedPath<'_>>,
+    ) -> Result<(Vec<Change>, u64), AgentError> {
+        let (mut changes, mut left_out, mut room) = (Vec::new(), 0, MAX_DIFF_BYTES);
         for changed in shown {
             let before = self.content_before(&changed).await?;
             let diff = match (before, self.content_now(&changed).await?) {
-                (Some(old), Some(new)) => difference(old, new).await,
+                (Some(old), Some(new)) => diff_blocking(old, new).await,
                 _ => None,
             };
             let length = diff.as_ref().map_or(0, String::len);
@@ -176,10 +181,13 @@ impl Comparison<'_> {
     }
 
     /// The old content, if it can be shown; empty for a file that did not exist.
-    async fn content_before(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
+    async fn content_before(
+        &self,
+        changed: &ChangedPath<'_>,
+    ) -> Result<Option<Vec<u8>>, AgentError> {
         Ok(match changed.old.map(|old| &old.kind) {
             None => Some(Vec::new()),
-            Some(RecordedKind::File { size, content }) if *size <= LARGEST_SHOWN => {
+            Some(RecordedKind::File { size, content }) if *size <= MAX_SHOWN_FILE_BYTES => {
                 self.store.content(content).await?
             }
             Some(_) => None,
@@ -187,11 +195,11 @@ impl Comparison<'_> {
     }
 
     /// The current content, if it can be shown; empty for a file that is gone.
-    async fn content_now(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
+    async fn content_now(&self, changed: &ChangedPath<'_>) -> Result<Option<Vec<u8>>, AgentError> {
         match changed.new {
             None => Ok(Some(Vec::new())),
-            Some(new) if new.kind == FileKind::File && new.size <= LARGEST_SHOWN => {
-                self.read(changed.path, LARGEST_SHOWN).await
+            Some(new) if new.kind == FileKind::File && new.size <= MAX_SHOWN_FILE_BYTES => {
+                self.read(changed.path, MAX_SHOWN_FILE_BYTES).await
             }
             Some(_) => Ok(None),
         }
@@ -199,7 +207,7 @@ impl Comparison<'_> {
 }
 
 /// Runs on a blocking thread, because it may take a while.
-async fn difference(old: Vec<u8>, new: Vec<u8>) -> Option<String> {
-    let compared = tokio::task::spawn_blocking(move || tools::difference(&old, &new));
+async fn diff_blocking(old: Vec<u8>, new: Vec<u8>) -> Option<String> {
+    let compared = tokio::task::spawn_blocking(move || tools::file_diff(&old, &new));
     compared.await.ok().flatten()
 }

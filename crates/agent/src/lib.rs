@@ -2,50 +2,50 @@
 //!
 //! [`step`] decides without acting; [`session`] acts on its decisions. Every event is written to the
 //! store before its consequences are carried out, so a session can be resumed from any point where
-//! it was cut off. Prints nothing, reads no settings. Entry points: [`run`] with a [`Setup`],
+//! it was cut off. Prints nothing, reads no settings. Entry points: [`run`] with a [`SessionSetup`],
 //! [`replay()`], and the pure [`Conversation`].
 
 mod approval;
-mod asking;
+mod approval_audit;
+mod approval_broker;
 mod background;
 mod baseline;
 mod budget;
-mod calling;
-mod cell;
 mod checkpoint;
-mod compacting;
+mod compaction;
 mod conversation;
 mod differences;
+mod environment;
 mod error;
-mod inquiries;
+mod event_log;
 mod listener;
-mod live;
+mod live_output;
+mod model_request;
+mod model_switch;
 mod models;
 mod outputs;
 mod pattern;
 mod permission;
-mod person;
 mod prompt;
 mod redo;
 mod repetition;
 mod replay;
-mod scribe;
+mod run_calls;
+mod sandbox_access;
 mod session;
+mod session_sandbox;
 mod step;
 mod stopper;
-mod surroundings;
-mod switching;
-mod toolbox;
+mod tool_runner;
 mod turn;
-mod typed;
+mod typed_input;
 mod undo;
-mod visits;
-mod witness;
+mod workspace_query;
 
 pub use approval::Approvals;
 pub use budget::{Budget, spent};
 pub use conversation::Conversation;
 pub use error::AgentError;
-pub use models::{Chosen, Models, NoOtherModel, Price};
-pub use replay::{Difference, Replayed, replay};
-pub use session::{Setup, run};
+pub use models::{ChosenModel, ModelCatalog, NoModels, UsagePricing};
+pub use replay::{ReplayDifference, ReplayedCall, replay};
+pub use session::{SessionSetup, run};

@@ -1,34 +1,34 @@
 //! Receives commands at any time. Some wait until the current work is done; questions about the
 //! workspace and answers of the user are handled at once. Executes no command itself. Entry type:
-//! [`Listener`].
+//! [`CommandListener`].
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use protocol::Command;
+use protocol::AgentCommand;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::inquiries::{Inquiries, Inquiry};
-use crate::person::Person;
-use crate::stopper::{Cause, Stopper};
+use crate::approval_broker::ApprovalBroker;
+use crate::stopper::{StopCause, TurnStopper};
+use crate::workspace_query::{WorkspaceQueries, WorkspaceQuery};
 
 #[derive(Debug)]
-pub(crate) struct Listener {
-    commands: mpsc::Receiver<Command>,
+pub(crate) struct CommandListener {
+    commands: mpsc::Receiver<AgentCommand>,
     /// Received while other work was in progress.
-    waiting: VecDeque<Command>,
-    inquiries: Inquiries,
-    person: Arc<Person>,
+    waiting: VecDeque<AgentCommand>,
+    inquiries: WorkspaceQueries,
+    person: Arc<ApprovalBroker>,
 }
 
-impl Listener {
+impl CommandListener {
     pub(crate) fn new(
-        commands: mpsc::Receiver<Command>,
-        inquiries: Inquiries,
-        person: Arc<Person>,
+        commands: mpsc::Receiver<AgentCommand>,
+        inquiries: WorkspaceQueries,
+        person: Arc<ApprovalBroker>,
     ) -> Self {
         Self {
             commands,
@@ -40,7 +40,7 @@ impl Listener {
 
     /// The next command to execute; `None` when the sender is gone and all queries are answered. Cancel
     /// safe.
-    pub(crate) async fn next(&mut self) -> Option<Command> {
+    pub(crate) async fn next(&mut self) -> Option<AgentCommand> {
         loop {
             if let Some(command) = self.waiting.pop_front() {
                 return Some(command);
@@ -60,10 +60,10 @@ impl Listener {
     }
 
     /// Starts to answer a query beside other work; returns any other command.
-    fn answer(&mut self, command: Command) -> Option<Command> {
+    fn answer(&mut self, command: AgentCommand) -> Option<AgentCommand> {
         let inquiry = match command {
-            Command::ListFiles => Inquiry::Files,
-            Command::Diff => Inquiry::Differences,
+            AgentCommand::ListFiles => WorkspaceQuery::Files,
+            AgentCommand::Diff => WorkspaceQuery::Differences,
             command => return Some(command),
         };
         self.inquiries.ask(inquiry);
@@ -72,10 +72,10 @@ impl Listener {
 
     /// Runs work to completion while receiving commands. The stopper is set by an interrupt or at the
     /// deadline.
-    pub(crate) async fn attend<T>(
+    pub(crate) async fn run_interruptible<T>(
         &mut self,
         work: impl Future<Output = T>,
-        stopper: &Stopper,
+        stopper: &TurnStopper,
         deadline: Option<Instant>,
     ) -> T {
         let mut work = pin!(work);
@@ -91,8 +91,8 @@ impl Listener {
                 biased;
                 outcome = &mut work => return outcome,
                 command = self.commands.recv(), if is_open => match command {
-                    Some(Command::Interrupt) => {
-                        stopper.stop(Cause::Interrupted);
+                    Some(AgentCommand::Interrupt) => {
+                        stopper.stop(StopCause::Interrupted);
                         self.person.withdraw().await;
                     }
                     Some(command) => {
@@ -106,7 +106,7 @@ impl Listener {
                     }
                 },
                 () = &mut over, if stopper.cause().is_none() => {
-                    stopper.stop(Cause::OutOfTime);
+                    stopper.stop(StopCause::OutOfTime);
                     self.person.withdraw().await;
                 }
             }

@@ -1,5 +1,5 @@
 //! The port to models by name, with their prices. Keys and addresses stay behind it; nothing here
-//! sends a request. Entry type: [`Models`].
+//! sends a request. Entry type: [`ModelCatalog`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,39 +8,39 @@ use llm::Model;
 use protocol::Usage;
 
 /// Finds models by name.
-pub trait Models: fmt::Debug + Send + Sync {
+pub trait ModelCatalog: fmt::Debug + Send + Sync {
     /// The model of that name. An error is one line for the user.
     ///
     /// `replied` is how many replies of it the session has had: a scripted model continues from there.
-    fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String>;
+    fn choose(&self, name: &str, replied: usize) -> Result<ChosenModel, String>;
 }
 
 /// For a session that cannot change its model.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoOtherModel;
+pub struct NoModels;
 
-impl Models for NoOtherModel {
-    fn choose(&self, name: &str, _: usize) -> Result<Chosen, String> {
+impl ModelCatalog for NoModels {
+    fn choose(&self, name: &str, _: usize) -> Result<ChosenModel, String> {
         Err(format!("there is no model `{name}` here"))
     }
 }
 
 /// A model, ready for requests.
 #[derive(Debug, Clone)]
-pub struct Chosen {
+pub struct ChosenModel {
     pub model: Arc<dyn Model>,
-    pub price: Price,
+    pub price: UsagePricing,
     /// Maximum tokens of a request and its reply together, where known.
     pub window: Option<u64>,
 }
 
-type Cost = dyn Fn(&Usage) -> Option<f64> + Send + Sync;
+type CostFn = dyn Fn(&Usage) -> Option<f64> + Send + Sync;
 
 /// Converts usage to US dollars, if the price is known.
 #[derive(Clone)]
-pub struct Price(pub Arc<Cost>);
+pub struct UsagePricing(pub Arc<CostFn>);
 
-impl Price {
+impl UsagePricing {
     pub fn unknown() -> Self {
         Self(Arc::new(|_| None))
     }
@@ -55,13 +55,13 @@ impl Price {
     }
 }
 
-impl From<llm::Price> for Price {
-    fn from(price: llm::Price) -> Self {
+impl From<llm::ModelPrice> for UsagePricing {
+    fn from(price: llm::ModelPrice) -> Self {
         Self(Arc::new(move |usage| Some(price.cost(usage))))
     }
 }
 
-impl fmt::Debug for Price {
+impl fmt::Debug for UsagePricing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Price")
     }

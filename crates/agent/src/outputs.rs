@@ -5,19 +5,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use protocol::{Kept, SessionId};
-use store::{Store, StoreError};
-use tools::{Outputs, ToolError};
+use store::{SessionStore, StoreError};
+use tools::{OutputStore, ToolError};
 
 #[derive(Debug)]
 pub(crate) struct StoredOutputs {
-    pub(crate) store: Store,
+    pub(crate) store: SessionStore,
     pub(crate) session: SessionId,
 }
 
-impl Outputs for StoredOutputs {
+impl OutputStore for StoredOutputs {
     fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
         Box::pin(async {
-            let kept = self.store.keep_output(&self.session, output).await;
+            let kept = self.store.store_output(&self.session, output).await;
             kept.map_err(|error| refused(&error))
         })
     }
@@ -35,11 +35,11 @@ impl Outputs for StoredOutputs {
 #[derive(Debug)]
 pub(crate) struct ReplayedOutputs {
     recorded: StoredOutputs,
-    state: Mutex<Replay>,
+    state: Mutex<ReplayedOutputState>,
 }
 
 #[derive(Debug, Default)]
-struct Replay {
+struct ReplayedOutputState {
     /// The handle of the original output of the current call.
     handle: Option<String>,
     kept: HashMap<String, Vec<u8>>,
@@ -58,12 +58,12 @@ impl ReplayedOutputs {
         self.lock().handle = handle;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Replay> {
+    fn lock(&self) -> MutexGuard<'_, ReplayedOutputState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Outputs for ReplayedOutputs {
+impl OutputStore for ReplayedOutputs {
     fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
         Box::pin(async move {
             let mut replay = self.lock();

@@ -2,23 +2,23 @@
 //! Pure.
 
 /// How specific a pattern is: its number of literal characters, and whether it has no wildcard.
-pub(crate) type Weight = (usize, bool);
+pub(crate) type Specificity = (usize, bool);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Piece {
+enum PatternPiece {
     Literal(char),
     Anything,
 }
 
-fn pieces(pattern: &str) -> Vec<Piece> {
+fn pieces(pattern: &str) -> Vec<PatternPiece> {
     let mut characters = pattern.chars();
     let mut pieces = Vec::new();
     while let Some(character) = characters.next() {
         pieces.push(match character {
-            '*' => Piece::Anything,
+            '*' => PatternPiece::Anything,
             // A `\` at the end stands for itself.
-            '\\' => Piece::Literal(characters.next().unwrap_or('\\')),
-            literal => Piece::Literal(literal),
+            '\\' => PatternPiece::Literal(characters.next().unwrap_or('\\')),
+            literal => PatternPiece::Literal(literal),
         });
     }
     pieces
@@ -33,11 +33,11 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut star: Option<(usize, usize)> = None;
     while here < text.len() {
         match pieces.get(at) {
-            Some(Piece::Literal(literal)) if *literal == text[here] => {
+            Some(PatternPiece::Literal(literal)) if *literal == text[here] => {
                 at += 1;
                 here += 1;
             }
-            Some(Piece::Anything) => {
+            Some(PatternPiece::Anything) => {
                 star = Some((at, here));
                 at += 1;
             }
@@ -52,12 +52,16 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pieces[at..].iter().all(|piece| *piece == Piece::Anything)
+    pieces[at..]
+        .iter()
+        .all(|piece| *piece == PatternPiece::Anything)
 }
 
-pub(crate) fn weight(pattern: &str) -> Weight {
+pub(crate) fn specificity(pattern: &str) -> Specificity {
     let pieces = pieces(pattern);
-    let stars = pieces.iter().filter(|piece| **piece == Piece::Anything);
+    let stars = pieces
+        .iter()
+        .filter(|piece| **piece == PatternPiece::Anything);
     let stars = stars.count();
     (pieces.len() - stars, stars == 0)
 }
@@ -117,7 +121,7 @@ mod tests {
             let pattern = exactly(&text);
             prop_assert!(matches(&pattern, &text));
             prop_assert_eq!(matches(&pattern, &other), text == other);
-            prop_assert_eq!(weight(&pattern), (text.chars().count(), true));
+            prop_assert_eq!(specificity(&pattern), (text.chars().count(), true));
         }
 
         #[test]

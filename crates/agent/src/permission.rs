@@ -2,58 +2,64 @@
 //! user.
 //!
 //! A denial is a text for the model or the program that asked, and names the rule or the user. Entry
-//! points: [`permit`] for calls, [`introduce`] for connections.
+//! points: [`permit`] for calls, [`install_approvals`] for connections.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use egress::{Answer, Asked, Asker, Gate, Hosts, Rule, Target};
+use egress::{
+    ConnectTarget, EgressGate, EgressRule, HostApproval, HostApprovalFuture, HostApprover,
+    SharedPolicy,
+};
 use protocol::{Decision, Scope, Subject};
-use sandbox::{Backend, Network, SandboxSpec, WORKSPACE};
+use sandbox::{Backend, Network, SandboxSpec, WORKSPACE_PATH};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{Approvals, Verdict};
+use crate::approval::{Approvals, ToolVerdict};
+use crate::approval_audit::ApprovalAudit;
+use crate::approval_broker::ApprovalBroker;
+use crate::event_log::{EventLog, EventSender};
 use crate::pattern::exactly;
-use crate::person::Person;
-use crate::scribe::{EventLog, Teller};
-use crate::typed::Typed;
-use crate::witness::Witness;
+use crate::typed_input::TypedInput;
 
 /// Maximum characters of an argument shown in a question.
-const LONGEST_SHOWN: usize = 400;
+const MAX_ARGUMENT_CHARS: usize = 400;
 
-const NO_OTHER_WAY: &str = "Do not try it again or in another way: go on without it, or say why \
+const DENIAL_ADVICE: &str = "Do not try it again or in another way: go on without it, or say why \
                             it is needed.";
 
 /// The arguments that rules about tools match.
-const COMMAND: &str = "command";
-const PATH: &str = "path";
+const COMMAND_ARGUMENT: &str = "command";
+const PATH_ARGUMENT: &str = "path";
 
-/// Text typed into a job with `TYPING_TOOL` is checked against the rules of `SHELL_TOOL`.
+/// Text typed into a job with `SHELL_JOB_TOOL` is checked against the rules of `SHELL_TOOL`.
 pub(crate) const SHELL_TOOL: &str = "bash";
-pub(crate) const TYPING_TOOL: &str = "bash_job";
+pub(crate) const SHELL_JOB_TOOL: &str = "bash_job";
 
 /// Beginnings of results that report a denial.
-const BY_RULE: &str = "Denied by rule `";
-const BY_PERSON: &str = "Denied by the person. ";
-const BY_NOBODY: &str = "Denied: rule `";
+const DENIED_BY_RULE: &str = "Denied by rule `";
+const DENIED_BY_USER: &str = "Denied by the person. ";
+const DENIED_UNASKED: &str = "Denied: rule `";
 
 /// Whether a result reports that its call was denied and not run.
 pub(crate) fn is_denial(result: &str) -> bool {
     let is_so = |beginning: &&str| result.starts_with(*beginning);
-    result.ends_with(NO_OTHER_WAY) && [BY_RULE, BY_PERSON, BY_NOBODY].iter().any(is_so)
+    result.ends_with(DENIAL_ADVICE)
+        && [DENIED_BY_RULE, DENIED_BY_USER, DENIED_UNASKED]
+            .iter()
+            .any(is_so)
 }
 
 /// Permits a call, or returns the reason for the model why it is not run.
 pub(crate) async fn permit(
-    person: &Arc<Person>,
+    person: &Arc<ApprovalBroker>,
     tool: &str,
     input: &Value,
     stop: &CancellationToken,
 ) -> Result<(), String> {
-    let typed = Typed::of(tool, input);
+    let typed = TypedInput::of(tool, input);
     let lines = typed.as_ref().map(|typed| typed.lines(person));
     let argument = match &typed {
         Some(typed) => Some(typed.text().trim().to_owned()),
@@ -61,8 +67,8 @@ pub(crate) async fn permit(
     };
     let claims = claims(tool, argument, lines.unwrap_or_default());
     let rules = person.tool_rules();
-    let decide = |claim: &Claim| rules.decide(&claim.tool, claim.argument.as_deref());
-    let mut judged: Vec<(Claim, Verdict)> = claims
+    let decide = |claim: &RuleClaim| rules.decide(&claim.tool, claim.argument.as_deref());
+    let mut judged: Vec<(RuleClaim, ToolVerdict)> = claims
         .into_iter()
         .map(|claim| {
             let verdict = decide(&claim);
@@ -70,9 +76,9 @@ pub(crate) async fn permit(
         })
         .collect();
     // Denials first: the user is not asked about a call of which any part is denied.
-    judged.sort_by_key(|(_, verdict)| !matches!(verdict, Verdict::Deny { .. }));
+    judged.sort_by_key(|(_, verdict)| !matches!(verdict, ToolVerdict::Deny { .. }));
     for (claim, verdict) in judged {
-        permit_one(person, tool, claim, verdict, stop).await?;
+        check_claim(person, tool, claim, verdict, stop).await?;
     }
     if let Some(typed) = typed {
         typed.keep(person);
@@ -82,47 +88,47 @@ pub(crate) async fn permit(
 
 /// What rules are checked against: a tool and its main argument.
 #[derive(Debug, PartialEq, Eq)]
-struct Claim {
+struct RuleClaim {
     tool: String,
     argument: Option<String>,
 }
 
 /// A call is one claim. Text for a background command may be commands for a shell, so each of its lines
 /// is also a claim for `bash`.
-fn claims(tool: &str, argument: Option<String>, lines: Vec<String>) -> Vec<Claim> {
-    let call = Claim {
+fn claims(tool: &str, argument: Option<String>, lines: Vec<String>) -> Vec<RuleClaim> {
+    let call = RuleClaim {
         tool: tool.to_owned(),
         argument,
     };
-    let typed = lines.into_iter().map(|line| Claim {
+    let typed = lines.into_iter().map(|line| RuleClaim {
         tool: SHELL_TOOL.to_owned(),
         argument: Some(line),
     });
     std::iter::once(call).chain(typed).collect()
 }
 
-async fn permit_one(
-    person: &Arc<Person>,
+async fn check_claim(
+    person: &Arc<ApprovalBroker>,
     tool: &str,
-    claim: Claim,
-    verdict: Verdict,
+    claim: RuleClaim,
+    verdict: ToolVerdict,
     stop: &CancellationToken,
 ) -> Result<(), String> {
     let what = what(tool, claim.argument.as_deref());
     let witness = &person.witness;
     let recorded = match &verdict {
-        Verdict::Allow { rule: None } | Verdict::Ask { .. } => Ok(()),
-        Verdict::Allow { rule: Some(rule) } => witness.ruled(&what, true, rule).await,
-        Verdict::Deny { rule } => witness.ruled(&what, false, rule).await,
+        ToolVerdict::Allow { rule: None } | ToolVerdict::Ask { .. } => Ok(()),
+        ToolVerdict::Allow { rule: Some(rule) } => witness.record_rule(&what, true, rule).await,
+        ToolVerdict::Deny { rule } => witness.record_rule(&what, false, rule).await,
     };
     // An action that cannot be recorded is not allowed.
     recorded.map_err(|error| format!("Not run: {error}."))?;
     let rule = match verdict {
-        Verdict::Allow { .. } => return Ok(()),
-        Verdict::Deny { rule } => {
-            return Err(format!("{BY_RULE}{rule}`. {NO_OTHER_WAY}"));
+        ToolVerdict::Allow { .. } => return Ok(()),
+        ToolVerdict::Deny { rule } => {
+            return Err(format!("{DENIED_BY_RULE}{rule}`. {DENIAL_ADVICE}"));
         }
-        Verdict::Ask { rule } => rule,
+        ToolVerdict::Ask { rule } => rule,
     };
     let why = format!("rule `{rule}` says to ask");
     let subject = Subject::Tool {
@@ -136,19 +142,19 @@ async fn permit_one(
     };
     match decision {
         Some(decision) if decision.is_allowed => Ok(()),
-        Some(_) => Err(format!("{BY_PERSON}{NO_OTHER_WAY}")),
+        Some(_) => Err(format!("{DENIED_BY_USER}{DENIAL_ADVICE}")),
         None if stop.is_cancelled() => Err("Not run: the turn was interrupted.".to_owned()),
         None => {
-            let _ = witness.ruled(&what, false, &rule).await;
+            let _ = witness.record_rule(&what, false, &rule).await;
             Err(format!(
-                "{BY_NOBODY}{rule}` says to ask, and nobody can be asked here. {NO_OTHER_WAY}"
+                "{DENIED_UNASKED}{rule}` says to ask, and nobody can be asked here. {DENIAL_ADVICE}"
             ))
         }
     }
 }
 
 /// The arguments of a call as an object. Tools also accept one that is encoded as a string.
-pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
+pub(crate) fn arguments_object(input: &Value) -> Cow<'_, Value> {
     let reread = match input {
         Value::String(text) => serde_json::from_str(text.trim()).ok(),
         _ => None,
@@ -158,17 +164,20 @@ pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
 
 /// What a rule about a tool is matched against: a command, or a path relative to the workspace.
 fn main_argument(input: &Value) -> Option<String> {
-    let input = object(input);
-    if let Some(command) = input.get(COMMAND).and_then(Value::as_str) {
+    let input = arguments_object(input);
+    if let Some(command) = input.get(COMMAND_ARGUMENT).and_then(Value::as_str) {
         return Some(command.trim().to_owned());
     }
-    input.get(PATH).and_then(Value::as_str).map(place)
+    input
+        .get(PATH_ARGUMENT)
+        .and_then(Value::as_str)
+        .map(normalize_path)
 }
 
 /// A path as rules are written: normalized, and relative to the workspace if it is inside.
-fn place(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     let mut found = PathBuf::new();
-    for component in Path::new(WORKSPACE).join(path.trim()).components() {
+    for component in Path::new(WORKSPACE_PATH).join(path.trim()).components() {
         match component {
             Component::ParentDir => {
                 found.pop();
@@ -177,7 +186,7 @@ fn place(path: &str) -> String {
             component => found.push(component),
         }
     }
-    match found.strip_prefix(WORKSPACE) {
+    match found.strip_prefix(WORKSPACE_PATH) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
         Ok(inside) => inside.display().to_string(),
         Err(_) => found.display().to_string(),
@@ -192,7 +201,7 @@ fn what(tool: &str, argument: Option<&str>) -> String {
     };
     let mut line = format!("{tool}: ");
     let mut characters = argument.chars();
-    for character in characters.by_ref().take(LONGEST_SHOWN) {
+    for character in characters.by_ref().take(MAX_ARGUMENT_CHARS) {
         if audit::is_unprintable(character) {
             line.extend(character.escape_default())
         } else {
@@ -207,22 +216,22 @@ fn what(tool: &str, argument: Option<&str>) -> String {
 
 /// Makes the gate of the session's sandbox use the rules and, if possible, ask the user. Decisions are
 /// recorded under the sandbox's name, which defaults to the session's.
-pub(crate) fn introduce(
+pub(crate) fn install_approvals(
     spec: &mut SandboxSpec,
     approvals: Approvals,
-    teller: Teller,
+    teller: EventSender,
     log: EventLog,
-) -> Arc<Person> {
+) -> Arc<ApprovalBroker> {
     let session = teller.session().to_string();
     let name = spec.name.get_or_insert(session).clone();
-    let witness = Witness::new(name, spec.audit.clone());
+    let witness = ApprovalAudit::new(name, spec.audit.clone());
     let asks = approvals.asks;
     let gate = gate(spec, &approvals);
     let hosts = gate.as_ref().map(|gate| gate.hosts().clone());
-    let person = Person::new(teller, log, witness, approvals, hosts);
+    let person = ApprovalBroker::new(teller, log, witness, approvals, hosts);
     if let Some(gate) = gate {
         spec.network = Network::Gated(if asks {
-            gate.with_asker(Arc::new(Porter(person.clone())))
+            gate.with_approver(Arc::new(GateAsker(person.clone())))
         } else {
             gate
         });
@@ -231,15 +240,15 @@ pub(crate) fn introduce(
 }
 
 /// The gate for the sandbox's proxy, with the rules about hosts; `None` when it needs no proxy.
-fn gate(spec: &SandboxSpec, approvals: &Approvals) -> Option<Gate> {
+fn gate(spec: &SandboxSpec, approvals: &Approvals) -> Option<EgressGate> {
     if spec.backend == Backend::None {
         return None;
     }
     let has_proxy = approvals.asks || !approvals.hosts.allowed().is_empty();
     let gate = match &spec.network {
         Network::Off if !has_proxy => return None,
-        Network::Off => Gate::from(Hosts::default()),
-        Network::Allow(allow) => Gate::from(allow.clone()),
+        Network::Off => EgressGate::from(SharedPolicy::default()),
+        Network::Allow(allow) => EgressGate::from(allow.clone()),
         Network::Gated(gate) => gate.clone(),
     };
     gate.hosts().extend(&approvals.hosts);
@@ -247,18 +256,18 @@ fn gate(spec: &SandboxSpec, approvals: &Approvals) -> Option<Gate> {
 }
 
 /// Forwards the questions of a gate to the user.
-struct Porter(Arc<Person>);
+struct GateAsker(Arc<ApprovalBroker>);
 
-impl Asker for Porter {
-    fn ask(&self, target: &Target, rule: Option<&Rule>) -> Asked {
+impl HostApprover for GateAsker {
+    fn ask(&self, target: &ConnectTarget, rule: Option<&EgressRule>) -> HostApprovalFuture {
         let person = self.0.clone();
-        let host = Rule::from(target).to_string();
+        let host = EgressRule::from(target).to_string();
         let what = format!("connect to {target}");
         let why = match rule {
             Some(rule) => format!("rule `{rule}` says to ask"),
             None => "no rule names this host".to_owned(),
         };
-        let denied = |because: &str| Answer::Denied {
+        let denied = |because: &str| HostApproval::Denied {
             because: because.to_owned(),
         };
         Box::pin(async move {
@@ -269,7 +278,7 @@ impl Asker for Porter {
                 Some(Decision {
                     is_allowed: true,
                     scope,
-                }) => Answer::Allowed {
+                }) => HostApproval::Allowed {
                     because: allowed_by_person(scope).to_owned(),
                 },
                 Some(_) => denied("the person said no"),

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use sandbox::{RootSpec, SandboxSpec, WORKSPACE, limits};
+use sandbox::{RootSpec, SandboxSpec, WORKSPACE_PATH, limits};
 
 /// Maximum bytes read of a project's AGENTS.md.
-pub(crate) const LONGEST_ADVICE: u64 = 32 * 1024;
+pub(crate) const MAX_INSTRUCTIONS_BYTES: u64 = 32 * 1024;
 
 /// Facts about the running sandbox.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct PromptEnvironment<'a> {
     pub(crate) spec: &'a SandboxSpec,
     pub(crate) backend: &'a str,
     /// Source of the programs; a backend may run an image where the spec names none.
@@ -19,18 +19,18 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// Parts that are the same in all sessions come first, for the provider's cache.
-pub(crate) fn system(sandbox: &Surroundings<'_>, advice: &str) -> Vec<String> {
-    let mut system = vec![MANNERS.to_owned(), surroundings(sandbox)];
+pub(crate) fn system(sandbox: &PromptEnvironment<'_>, advice: &str) -> Vec<String> {
+    let mut system = vec![BASE_INSTRUCTIONS.to_owned(), environment_section(sandbox)];
     if !advice.trim().is_empty() {
         system.push(format!(
-            "Instructions of the project, from AGENTS.md in {WORKSPACE}:\n\n{}",
+            "Instructions of the project, from AGENTS.md in {WORKSPACE_PATH}:\n\n{}",
             advice.trim()
         ));
     }
     system
 }
 
-const MANNERS: &str = "\
+const BASE_INSTRUCTIONS: &str = "\
 You are Hotcell, a coding agent. You work with tools in a sandbox on the user's project.
 
 - Do what was asked, completely, and nothing else. Do not guess: read files, \
@@ -50,8 +50,8 @@ user did not write.
 - When you are done, say briefly what you did, the result and what remains. Do not list \
 what is obvious.";
 
-fn surroundings(sandbox: &Surroundings<'_>) -> String {
-    let Surroundings {
+fn environment_section(sandbox: &PromptEnvironment<'_>) -> String {
+    let PromptEnvironment {
         spec,
         backend,
         root,
@@ -72,7 +72,7 @@ fn surroundings(sandbox: &Surroundings<'_>) -> String {
     }
     line(&format!("Your sandbox ({backend} walls):"));
     line(&format!(
-        "- `{WORKSPACE}` is the project folder, shared with the user, and the shell's initial \
+        "- `{WORKSPACE_PATH}` is the project folder, shared with the user, and the shell's initial \
          folder. Only files there persist; everything else (`/tmp`, `/home/hotcell`, processes) \
          ends with the session."
     ));

@@ -2,20 +2,22 @@
 
 use protocol::EventKind;
 
-use crate::checkpoint::{self, Restored, Target};
+use crate::checkpoint::{self, RestoreResult, RestoreTarget};
 use crate::error::AgentError;
 use crate::session::Session;
 
 impl Session {
     /// Reverts the last undo.
     pub(crate) async fn redo(&mut self) -> Result<(), AgentError> {
-        let Some(undone) = self.scribe.conversation.redoable().cloned() else {
+        let Some(undone) = self.scribe.conversation.redoable_undo().cloned() else {
             return Err(AgentError::NothingToRedo);
         };
         // Everything that can fail cleanly comes before the first change.
-        let wanted = self.files_at(undone.turn, &undone.checkpoint).await?;
-        let record = self.record_of(undone.turn).await?;
-        let (sandbox, taken) = self.take_now().await?;
+        let wanted = self
+            .checkpoint_files(undone.turn, &undone.checkpoint)
+            .await?;
+        let record = self.turn_files(undone.turn).await?;
+        let (sandbox, taken) = self.snapshot_now().await?;
         let number = self.scribe.conversation.last_checkpoint() + 1;
         let now = taken
             .save(&self.store, self.teller.session(), number)
@@ -24,8 +26,9 @@ impl Session {
             Some(record) => {
                 let skipped = &undone.checkpoint.skipped;
                 // What differs from the state after the undo was changed by something else since.
-                let left = checkpoint::left_by(record.target(None), &wanted, &undone.left);
-                let target = Target {
+                let left =
+                    checkpoint::files_after_restore(record.target(None), &wanted, &undone.left);
+                let target = RestoreTarget {
                     before: &wanted,
                     skipped,
                     after: Some((&left, skipped)),
@@ -33,7 +36,7 @@ impl Session {
                 };
                 checkpoint::restore(&sandbox, &self.store, target).await?
             }
-            None => Restored::default(),
+            None => RestoreResult::default(),
         };
         self.scribe
             .record(EventKind::Redone {

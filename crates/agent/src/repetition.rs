@@ -6,25 +6,25 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use protocol::Block;
 use tools::ToolOutput;
 
-use crate::step::Call;
+use crate::step::ToolCall;
 
 /// How many recent calls are compared, so that loops over several calls are detected too.
-const WINDOW: usize = 24;
+const RECENT_CALLS: usize = 24;
 
 /// From this repetition on, the model is told.
-const TOLD_AT: usize = 4;
+const WARN_AFTER_REPEATS: usize = 4;
 
 /// At this repetition, the turn ends.
-const ENDED_AT: usize = 8;
+const END_AFTER_REPEATS: usize = 8;
 
 /// Hashes of the most recent calls and their results.
 #[derive(Debug, Default)]
-pub(crate) struct Repetition {
+pub(crate) struct RepetitionDetector {
     recent: VecDeque<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RepetitionVerdict {
     Fine,
     /// A note for the model.
     Tell(String),
@@ -32,13 +32,13 @@ pub(crate) enum Verdict {
     End(String),
 }
 
-impl Repetition {
+impl RepetitionDetector {
     /// Adds a call and judges it.
-    pub(crate) fn note(&mut self, call: &Call, output: &ToolOutput) -> Verdict {
-        let Call { name, input, .. } = call;
+    pub(crate) fn note(&mut self, call: &ToolCall, output: &ToolOutput) -> RepetitionVerdict {
+        let ToolCall { name, input, .. } = call;
         // Polling a job repeats by design.
         if name == "bash_job" && input["action"] == "poll" && !output.is_error {
-            return Verdict::Fine;
+            return RepetitionVerdict::Fine;
         }
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
@@ -54,19 +54,19 @@ impl Repetition {
         let print = hasher.finish();
         let times = 1 + self.recent.iter().filter(|seen| **seen == print).count();
         self.recent.push_back(print);
-        if self.recent.len() > WINDOW {
+        if self.recent.len() > RECENT_CALLS {
             self.recent.pop_front();
         }
         match times {
-            ENDED_AT.. => Verdict::End(format!(
+            END_AFTER_REPEATS.. => RepetitionVerdict::End(format!(
                 "the model called `{name}` {times} times with the same input and the same result"
             )),
-            TOLD_AT.. => Verdict::Tell(format!(
+            WARN_AFTER_REPEATS.. => RepetitionVerdict::Tell(format!(
                 "You have called `{name}` {times} times with the same input and got the same \
                  result each time. Doing it again will not help: try something else, or say what \
                  blocks you."
             )),
-            _ => Verdict::Fine,
+            _ => RepetitionVerdict::Fine,
         }
     }
 }
@@ -77,8 +77,13 @@ mod tests {
 
     use super::*;
 
-    fn note(repetition: &mut Repetition, name: &str, input: &Value, result: &str) -> Verdict {
-        let call = Call {
+    fn check(
+        repetition: &mut RepetitionDetector,
+        name: &str,
+        input: &Value,
+        result: &str,
+    ) -> RepetitionVerdict {
+        let call = ToolCall {
             id: "a".into(),
             name: name.to_owned(),
             input: input.clone(),
@@ -89,14 +94,14 @@ mod tests {
 
     #[test]
     fn the_same_again_is_told_and_then_ended() {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionDetector::default();
         let input = json!({"command": "make"});
-        for time in 1..=ENDED_AT {
-            let verdict = note(&mut repetition, "bash", &input, "error");
+        for time in 1..=END_AFTER_REPEATS {
+            let verdict = check(&mut repetition, "bash", &input, "error");
             let expect = match time {
-                ENDED_AT.. => matches!(verdict, Verdict::End(_)),
-                TOLD_AT.. => matches!(verdict, Verdict::Tell(_)),
-                _ => verdict == Verdict::Fine,
+                END_AFTER_REPEATS.. => matches!(verdict, RepetitionVerdict::End(_)),
+                WARN_AFTER_REPEATS.. => matches!(verdict, RepetitionVerdict::Tell(_)),
+                _ => verdict == RepetitionVerdict::Fine,
             };
             assert!(expect, "{time}: {verdict:?}");
         }
@@ -104,23 +109,26 @@ mod tests {
 
     #[test]
     fn circles_of_several_calls_are_seen() {
-        let mut repetition = Repetition::default();
-        let mut last = Verdict::Fine;
-        for round in 0..ENDED_AT {
+        let mut repetition = RepetitionDetector::default();
+        let mut last = RepetitionVerdict::Fine;
+        for round in 0..END_AFTER_REPEATS {
             for name in ["read_file", "edit_file", "bash"] {
-                last = note(&mut repetition, name, &json!({}), "x");
+                last = check(&mut repetition, name, &json!({}), "x");
             }
-            assert!(round >= TOLD_AT - 1 || last == Verdict::Fine, "{round}");
+            assert!(
+                round >= WARN_AFTER_REPEATS - 1 || last == RepetitionVerdict::Fine,
+                "{round}"
+            );
         }
-        assert!(matches!(last, Verdict::End(_)));
+        assert!(matches!(last, RepetitionVerdict::End(_)));
     }
 
     #[test]
     fn another_result_is_progress() {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionDetector::default();
         for time in 0..100 {
-            let verdict = note(&mut repetition, "bash", &json!({}), &format!("{time} left"));
-            assert_eq!(verdict, Verdict::Fine);
+            let verdict = check(&mut repetition, "bash", &json!({}), &format!("{time} left"));
+            assert_eq!(verdict, RepetitionVerdict::Fine);
         }
     }
 }

@@ -7,33 +7,33 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use protocol::{Block, CallId, Checkpoint, Event, EventKind, Kept, SessionId};
 use sandbox::{Sandbox, SandboxSpec};
-use store::Store;
+use store::SessionStore;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::ToolSet;
 
-use crate::checkpoint::{self, Target};
+use crate::checkpoint::{self, RestoreTarget};
 use crate::error::AgentError;
+use crate::event_log::EventSender;
 use crate::outputs::{ReplayedOutputs, StoredOutputs};
 use crate::permission::is_denial;
-use crate::scribe::Teller;
-use crate::step::{Call, calls};
-use crate::toolbox::Toolbox;
+use crate::step::{ToolCall, calls};
+use crate::tool_runner::ToolRunner;
 
 /// Result of replaying one call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Replayed {
+pub struct ReplayedCall {
     pub turn: u32,
     pub call: CallId,
     pub name: String,
     /// One line for the user.
     pub summary: String,
     /// `None` when the result is the same.
-    pub difference: Option<Difference>,
+    pub difference: Option<ReplayDifference>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Difference {
+pub struct ReplayDifference {
     pub recorded: String,
     pub replayed: String,
 }
@@ -42,12 +42,12 @@ pub struct Difference {
 /// session's first change are put into it, and turns that were undone are undone again. `report` is
 /// called after each call.
 pub async fn replay(
-    store: &Store,
+    store: &SessionStore,
     session: &SessionId,
     events: &[Event],
     tools: &ToolSet,
     spec: SandboxSpec,
-    mut report: impl FnMut(Replayed),
+    mut report: impl FnMut(ReplayedCall),
 ) -> Result<(), AgentError> {
     let sandbox = Arc::new(Sandbox::start(spec).await?);
     let first = events.iter().find_map(|event| match &event.kind {
@@ -55,17 +55,17 @@ pub async fn replay(
         _ => None,
     });
     if let Some(first) = first {
-        put_back(&sandbox, store, session, first).await?;
+        restore_checkpoint(&sandbox, store, session, first).await?;
     }
     let outputs = ReplayedOutputs::new(StoredOutputs {
         store: store.clone(),
         session: session.clone(),
     });
     let (silent, _) = mpsc::channel(1);
-    let teller = Teller::new(session.clone(), silent);
+    let teller = EventSender::new(session.clone(), silent);
     let stop = CancellationToken::new();
     {
-        let toolbox = Toolbox {
+        let toolbox = ToolRunner {
             tools,
             sandbox: sandbox.clone(),
             outputs: &outputs,
@@ -75,14 +75,14 @@ pub async fn replay(
             stop: &stop,
         };
         for step in steps(events) {
-            let Recorded { turn, call, result } = match step {
-                Step::Call(recorded) => recorded,
-                Step::Restore(checkpoint) => {
-                    put_back(&sandbox, store, session, checkpoint).await?;
+            let RecordedCall { turn, call, result } = match step {
+                ReplayStep::Call(recorded) => recorded,
+                ReplayStep::Restore(checkpoint) => {
+                    restore_checkpoint(&sandbox, store, session, checkpoint).await?;
                     continue;
                 }
             };
-            let Some(CallResult {
+            let Some(RecordedResult {
                 content,
                 kept,
                 denied,
@@ -91,7 +91,7 @@ pub async fn replay(
                 continue;
             };
             // A call that was denied is not run. Older releases record that in the text alone.
-            if denied.unwrap_or_else(|| is_denial(&text(content))) {
+            if denied.unwrap_or_else(|| is_denial(&content_text(content))) {
                 continue;
             }
             outputs.expect(kept.map(|kept| kept.handle.clone()));
@@ -104,13 +104,15 @@ pub async fn replay(
                 if let Some(error) = ended.broke {
                     return Err(error.into());
                 }
-                let (recorded, replayed) = (text(content), text(&ended.output.content));
-                report(Replayed {
+                let (recorded, replayed) =
+                    (content_text(content), content_text(&ended.output.content));
+                report(ReplayedCall {
                     turn,
                     call: ended.call,
                     name: batch[0].name.clone(),
                     summary: summary.clone(),
-                    difference: (recorded != replayed).then_some(Difference { recorded, replayed }),
+                    difference: (recorded != replayed)
+                        .then_some(ReplayDifference { recorded, replayed }),
                 });
             }
         }
@@ -122,16 +124,16 @@ pub async fn replay(
 }
 
 /// Restores the workspace to a checkpoint, if that still exists.
-async fn put_back(
+async fn restore_checkpoint(
     sandbox: &Sandbox,
-    store: &Store,
+    store: &SessionStore,
     session: &SessionId,
     checkpoint: &Checkpoint,
 ) -> Result<(), AgentError> {
     let Some(files) = store.checkpoint(session, checkpoint.number).await? else {
         return Ok(());
     };
-    let target = Target {
+    let target = RestoreTarget {
         before: &files,
         skipped: &checkpoint.skipped,
         after: None,
@@ -142,21 +144,21 @@ async fn put_back(
 }
 
 /// What happened to the workspace, in order.
-enum Step<'a> {
-    Call(Recorded<'a>),
+enum ReplayStep<'a> {
+    Call(RecordedCall<'a>),
     /// An undo or a redo went back to this checkpoint.
     Restore(&'a Checkpoint),
 }
 
 /// A call with its recorded result.
-struct Recorded<'a> {
+struct RecordedCall<'a> {
     turn: u32,
-    call: Call,
-    result: Option<CallResult<'a>>,
+    call: ToolCall,
+    result: Option<RecordedResult<'a>>,
 }
 
 /// The recorded end of a call.
-struct CallResult<'a> {
+struct RecordedResult<'a> {
     content: &'a [Block],
     kept: Option<&'a Kept>,
     denied: Option<bool>,
@@ -164,7 +166,7 @@ struct CallResult<'a> {
 
 /// The calls that were run, in the order of the replies. A provider may reuse an id in a later reply,
 /// so a result belongs to the last call with its id that has none.
-fn steps(events: &[Event]) -> Vec<Step<'_>> {
+fn steps(events: &[Event]) -> Vec<ReplayStep<'_>> {
     let mut steps = Vec::new();
     let mut beginnings: BTreeMap<u32, &Checkpoint> = BTreeMap::new();
     // The checkpoint that each undo was started from, while it can be redone.
@@ -180,7 +182,7 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
                 let calls = calls(content, broken_calls).into_iter();
                 let whole = calls.filter(|call| call.broken.is_none());
                 steps.extend(whole.map(|call| {
-                    Step::Call(Recorded {
+                    ReplayStep::Call(RecordedCall {
                         turn: *turn,
                         call,
                         result: None,
@@ -195,11 +197,11 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
                 ..
             } => {
                 let mut latest = steps.iter_mut().rev().filter_map(|step| match step {
-                    Step::Call(recorded) => Some(recorded),
-                    Step::Restore(_) => None,
+                    ReplayStep::Call(recorded) => Some(recorded),
+                    ReplayStep::Restore(_) => None,
                 });
                 if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
-                    its.result = Some(CallResult {
+                    its.result = Some(RecordedResult {
                         content,
                         kept: kept.as_ref(),
                         denied: *denied,
@@ -215,12 +217,12 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
                 turn, checkpoint, ..
             } => {
                 let beginning = beginnings.get(turn).copied();
-                steps.extend(beginning.map(Step::Restore));
+                steps.extend(beginning.map(ReplayStep::Restore));
                 undone.push(beginning.map(|_| checkpoint));
             }
             // A turn that changed nothing has nothing to restore.
             EventKind::Redone { .. } => {
-                steps.extend(undone.pop().flatten().map(Step::Restore));
+                steps.extend(undone.pop().flatten().map(ReplayStep::Restore));
             }
             EventKind::TurnStarted { .. }
             | EventKind::TurnContinued { .. }
@@ -231,7 +233,7 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
     steps
 }
 
-fn text(content: &[Block]) -> String {
+fn content_text(content: &[Block]) -> String {
     let part = |block: &Block| match block {
         Block::Text { text, .. } => text.clone(),
         other => serde_json::to_string(other).unwrap_or_default(),

@@ -3,40 +3,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::{Command, Event, EventKind, Outcome, Spending};
+use protocol::{AgentCommand, Event, EventKind, Outcome, Spending};
 use sandbox::SandboxSpec;
-use store::{Journal, Store};
+use store::{Journal, SessionStore};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tools::ToolSet;
 
 use crate::approval::Approvals;
-use crate::background::Background;
+use crate::approval_broker::ApprovalBroker;
+use crate::background::BackgroundWatcher;
 use crate::baseline::Baseline;
-use crate::budget::{Budget, Ledger};
-use crate::cell::Cell;
-use crate::checkpoint::Known;
+use crate::budget::{Budget, BudgetLedger};
+use crate::checkpoint::KnownFiles;
 use crate::conversation::is_empty;
 use crate::error::AgentError;
-use crate::listener::Listener;
-use crate::models::{Chosen, Models};
+use crate::event_log::{EventLog, EventRecorder, EventSender};
+use crate::listener::CommandListener;
+use crate::models::{ChosenModel, ModelCatalog};
 use crate::outputs::StoredOutputs;
-use crate::permission::introduce;
-use crate::person::Person;
-use crate::scribe::{EventLog, Scribe, Teller};
-use crate::stopper::{Cause, Stopper};
+use crate::permission::install_approvals;
+use crate::session_sandbox::SessionSandbox;
+use crate::stopper::{StopCause, TurnStopper};
 
 /// Everything that a session needs to start.
 #[derive(Debug)]
-pub struct Setup {
-    pub store: Store,
+pub struct SessionSetup {
+    pub store: SessionStore,
     pub journal: Journal,
     /// The session's events so far; none for a new session.
     pub history: Vec<Event>,
     /// The model of the first turn.
-    pub model: Chosen,
+    pub model: ChosenModel,
     /// Finds other models by name.
-    pub models: Arc<dyn Models>,
+    pub models: Arc<dyn ModelCatalog>,
     pub sandbox: SandboxSpec,
     pub tools: ToolSet,
     pub budget: Budget,
@@ -51,12 +51,12 @@ pub struct Setup {
 /// Serves commands until their sender is dropped, then ends the sandbox and returns. A turn in
 /// progress at that moment is completed first.
 pub async fn run(
-    setup: Setup,
-    commands: mpsc::Receiver<Command>,
+    setup: SessionSetup,
+    commands: mpsc::Receiver<AgentCommand>,
     events: mpsc::Sender<Event>,
 ) -> Result<(), AgentError> {
     let mut session = Session::open(setup, events).await?;
-    let mut listener = Listener::new(commands, session.inquiries(), session.person.clone());
+    let mut listener = CommandListener::new(commands, session.inquiries(), session.person.clone());
     let served = session.serve(&mut listener).await;
     listener.end().await;
     session.person.leave().await;
@@ -66,50 +66,50 @@ pub async fn run(
 }
 
 pub(crate) struct Session {
-    pub(crate) scribe: Scribe,
-    pub(crate) teller: Teller,
-    pub(crate) cell: Cell,
-    pub(crate) store: Store,
+    pub(crate) scribe: EventRecorder,
+    pub(crate) teller: EventSender,
+    pub(crate) cell: SessionSandbox,
+    pub(crate) store: SessionStore,
     pub(crate) outputs: StoredOutputs,
-    pub(crate) model: Chosen,
-    pub(crate) models: Arc<dyn Models>,
+    pub(crate) model: ChosenModel,
+    pub(crate) models: Arc<dyn ModelCatalog>,
     pub(crate) tools: ToolSet,
     pub(crate) definitions: Vec<protocol::ToolDefinition>,
     /// Built once the sandbox has started, because the system prompt describes it.
     pub(crate) system: Vec<String>,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: BudgetLedger,
     pub(crate) max_tokens: u32,
     pub(crate) begun: Instant,
     /// The files as recorded by checkpoints.
     pub(crate) baseline: Arc<Baseline>,
-    pub(crate) background: Background,
+    pub(crate) background: BackgroundWatcher,
     /// Whether the `Ready` event has been sent.
     pub(crate) is_ready: bool,
-    pub(crate) person: Arc<Person>,
+    pub(crate) person: Arc<ApprovalBroker>,
 }
 
 impl Session {
-    async fn open(setup: Setup, events: mpsc::Sender<Event>) -> Result<Self, AgentError> {
-        let teller = Teller::new(setup.journal.session().clone(), events.clone());
+    async fn open(setup: SessionSetup, events: mpsc::Sender<Event>) -> Result<Self, AgentError> {
+        let teller = EventSender::new(setup.journal.session().clone(), events.clone());
         let mut sandbox = setup.sandbox;
         let log = EventLog::new(setup.journal, events);
-        let person = introduce(&mut sandbox, setup.approvals, teller.clone(), log.clone());
-        let cell = Cell::start(sandbox);
+        let person = install_approvals(&mut sandbox, setup.approvals, teller.clone(), log.clone());
+        let cell = SessionSandbox::start(sandbox);
         let opening = EventKind::SessionStarted {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             workspace: cell.spec().workspace.display().to_string(),
             model: setup.model.model.name().to_owned(),
             forked_from: None,
         };
-        let scribe = Scribe::new(log, opening, &setup.history);
+        let scribe = EventRecorder::new(log, opening, &setup.history);
         let known = match scribe.conversation.last_checkpoint() {
-            0 => Known::default(),
-            number => Known::load(&setup.store, teller.session(), number).await?,
+            0 => KnownFiles::default(),
+            number => KnownFiles::load(&setup.store, teller.session(), number).await?,
         };
         let first = scribe.conversation.first_checkpoint().cloned();
         Ok(Self {
             baseline: Arc::new(Baseline::new(first, known)),
-            background: Background::new(teller.clone(), cell.visits()),
+            background: BackgroundWatcher::new(teller.clone(), cell.visits()),
             outputs: StoredOutputs {
                 store: setup.store.clone(),
                 session: teller.session().clone(),
@@ -123,7 +123,7 @@ impl Session {
             definitions: setup.tools.definitions(),
             tools: setup.tools,
             system: Vec::new(),
-            ledger: Ledger::new(setup.budget, setup.spent),
+            ledger: BudgetLedger::new(setup.budget, setup.spent),
             max_tokens: setup.max_tokens,
             begun: Instant::now(),
             is_ready: false,
@@ -131,7 +131,7 @@ impl Session {
         })
     }
 
-    async fn serve(&mut self, listener: &mut Listener) -> Result<(), AgentError> {
+    async fn serve(&mut self, listener: &mut CommandListener) -> Result<(), AgentError> {
         loop {
             let is_ready = self.is_ready;
             let command = tokio::select! {
@@ -145,7 +145,7 @@ impl Session {
                     None => return Ok(()),
                 },
             };
-            match self.obey(command, listener).await {
+            match self.handle_command(command, listener).await {
                 Err(error) if error.is_refusal() => {
                     let reason = error.to_string();
                     self.teller.tell(EventKind::CommandRefused { reason }).await;
@@ -155,37 +155,41 @@ impl Session {
         }
     }
 
-    async fn obey(&mut self, command: Command, listener: &mut Listener) -> Result<(), AgentError> {
+    async fn handle_command(
+        &mut self,
+        command: AgentCommand,
+        listener: &mut CommandListener,
+    ) -> Result<(), AgentError> {
         match command {
-            Command::Prompt { content } if content.iter().all(is_empty) => {
+            AgentCommand::Prompt { content } if content.iter().all(is_empty) => {
                 Err(AgentError::NothingSaid)
             }
-            Command::Prompt { content } => {
+            AgentCommand::Prompt { content } => {
                 let started = EventKind::TurnStarted {
                     turn: self.scribe.conversation.last_turn() + 1,
                     prompt: content,
                 };
                 self.begin(started, listener).await
             }
-            Command::Continue => {
+            AgentCommand::Continue => {
                 let continued = self.continuation()?;
                 self.begin(continued, listener).await
             }
-            Command::Undo => self.undo().await,
+            AgentCommand::Undo => self.undo().await,
             // No turn is running; only background commands can have open questions.
-            Command::Interrupt => {
+            AgentCommand::Interrupt => {
                 self.person.withdraw().await;
                 Ok(())
             }
-            Command::Redo => self.redo().await,
-            Command::Compact => self.compact(listener).await,
-            Command::UseModel { name } => self.use_model(&name).await,
-            command @ (Command::AllowHost { .. } | Command::Decide { .. }) => {
+            AgentCommand::Redo => self.redo().await,
+            AgentCommand::Compact => self.compact(listener).await,
+            AgentCommand::UseModel { name } => self.use_model(&name).await,
+            command @ (AgentCommand::AllowHost { .. } | AgentCommand::Decide { .. }) => {
                 self.person.hear(command).await;
                 Ok(())
             }
             // The listener has them answered.
-            Command::ListFiles | Command::Diff => Ok(()),
+            AgentCommand::ListFiles | AgentCommand::Diff => Ok(()),
         }
     }
 
@@ -199,11 +203,15 @@ impl Session {
     }
 
     /// Runs a turn while listening to commands.
-    async fn begin(&mut self, event: EventKind, listener: &mut Listener) -> Result<(), AgentError> {
-        let stopper = Stopper::default();
+    async fn begin(
+        &mut self,
+        event: EventKind,
+        listener: &mut CommandListener,
+    ) -> Result<(), AgentError> {
+        let stopper = TurnStopper::default();
         let deadline = self.deadline();
         let turn = self.turn(event, &stopper);
-        listener.attend(turn, &stopper, deadline).await
+        listener.run_interruptible(turn, &stopper, deadline).await
     }
 
     /// When the budget's time runs out.
@@ -211,7 +219,7 @@ impl Session {
         self.ledger.time_left().map(|time| self.begun + time)
     }
 
-    async fn turn(&mut self, event: EventKind, stopper: &Stopper) -> Result<(), AgentError> {
+    async fn turn(&mut self, event: EventKind, stopper: &TurnStopper) -> Result<(), AgentError> {
         let turn = match &event {
             EventKind::TurnStarted { turn, .. } | EventKind::TurnContinued { turn } => *turn,
             _ => return Ok(()),
@@ -236,10 +244,10 @@ impl Session {
     }
 
     /// How the turn ends if it was told to stop.
-    pub(crate) fn stopped(&self, stopper: &Stopper) -> Option<Outcome> {
+    pub(crate) fn stopped(&self, stopper: &TurnStopper) -> Option<Outcome> {
         stopper.cause().map(|cause| match cause {
-            Cause::Interrupted => Outcome::Interrupted,
-            Cause::OutOfTime => self.ledger.out_of_time(),
+            StopCause::Interrupted => Outcome::Interrupted,
+            StopCause::OutOfTime => self.ledger.out_of_time(),
         })
     }
 

@@ -6,14 +6,14 @@ use protocol::{Block, CallId, Outcome, Stop};
 use serde_json::Value;
 
 /// Consecutive replies cut off by the token limit before the turn fails.
-const MOST_CUTS: u32 = 3;
+const MAX_CUT_REPLIES: u32 = 3;
 
 /// Consecutive pauses of a turn by the provider before it fails.
-const MOST_PAUSES: u32 = 20;
+const MAX_PAUSES: u32 = 20;
 
 /// A tool call of a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct ToolCall {
     pub(crate) id: CallId,
     pub(crate) name: String,
     pub(crate) input: Value,
@@ -22,9 +22,9 @@ pub(crate) struct Call {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum TurnStep {
     /// Run these calls, and ask again with their results.
-    Call(Vec<Call>),
+    Call(Vec<ToolCall>),
     /// Ask again, with a note to the model if there is one.
     Ask {
         note: Option<&'static str>,
@@ -34,23 +34,24 @@ pub(crate) enum Step {
 
 /// Counters of one turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct TurnCounters {
     /// Consecutive replies cut off by the token limit.
     pub(crate) cuts: u32,
     /// Consecutive pauses.
     pub(crate) pauses: u32,
 }
 
-const GO_ON: &str = "Your reply was cut off by the token limit. Go on from where it stopped.";
+const CONTINUE_NOTE: &str =
+    "Your reply was cut off by the token limit. Go on from where it stopped.";
 
 pub(crate) fn next_step(
-    run: &mut Run,
+    run: &mut TurnCounters,
     content: &[Block],
     stop: &Stop,
     broken: &BTreeMap<CallId, String>,
-) -> Step {
+) -> TurnStep {
     let failed = |reason: &str| {
-        Step::End(Outcome::Failed {
+        TurnStep::End(Outcome::Failed {
             reason: reason.to_owned(),
         })
     };
@@ -66,11 +67,11 @@ pub(crate) fn next_step(
     };
     match stop {
         Stop::Refusal => return failed("the model refused"),
-        Stop::Interrupted => return Step::End(Outcome::Interrupted),
-        Stop::MaxTokens if run.cuts > MOST_CUTS => {
+        Stop::Interrupted => return TurnStep::End(Outcome::Interrupted),
+        Stop::MaxTokens if run.cuts > MAX_CUT_REPLIES => {
             return failed("the model's replies were cut off by the token limit too many times");
         }
-        Stop::PauseTurn if run.pauses > MOST_PAUSES => {
+        Stop::PauseTurn if run.pauses > MAX_PAUSES => {
             return failed("the provider paused the turn too many times");
         }
         _ => {}
@@ -78,20 +79,24 @@ pub(crate) fn next_step(
     // Some servers report `stop` although there are calls: the content decides.
     let calls = calls(content, broken);
     if !calls.is_empty() {
-        return Step::Call(calls);
+        return TurnStep::Call(calls);
     }
     match stop {
-        Stop::MaxTokens => Step::Ask { note: Some(GO_ON) },
-        Stop::PauseTurn => Step::Ask { note: None },
-        Stop::ModelContextWindowExceeded => failed("the conversation exceeds the model's context window"),
-        _ => Step::End(Outcome::Done),
+        Stop::MaxTokens => TurnStep::Ask {
+            note: Some(CONTINUE_NOTE),
+        },
+        Stop::PauseTurn => TurnStep::Ask { note: None },
+        Stop::ModelContextWindowExceeded => {
+            failed("the conversation exceeds the model's context window")
+        }
+        _ => TurnStep::End(Outcome::Done),
     }
 }
 
 /// The calls of a reply, in order.
-pub(crate) fn calls(content: &[Block], broken: &BTreeMap<CallId, String>) -> Vec<Call> {
+pub(crate) fn calls(content: &[Block], broken: &BTreeMap<CallId, String>) -> Vec<ToolCall> {
     let call = |block: &Block| match block {
-        Block::ToolUse { id, name, input } => Some(Call {
+        Block::ToolUse { id, name, input } => Some(ToolCall {
             id: id.clone(),
             name: name.clone(),
             input: input.clone(),
@@ -119,13 +124,18 @@ mod tests {
     #[test]
     fn every_stop_reason_leads_somewhere() {
         let check = |content: &[Block], stop: Stop, expect: &str| {
-            let step = next_step(&mut Run::default(), content, &stop, &BTreeMap::new());
+            let step = next_step(
+                &mut TurnCounters::default(),
+                content,
+                &stop,
+                &BTreeMap::new(),
+            );
             let found = match step {
-                Step::Call(calls) => format!("call {}", calls.len()),
-                Step::Ask { note } => format!("ask {}", note.is_some()),
-                Step::End(Outcome::Done) => "done".to_owned(),
-                Step::End(Outcome::Failed { reason }) => reason,
-                Step::End(outcome) => format!("{outcome:?}"),
+                TurnStep::Call(calls) => format!("call {}", calls.len()),
+                TurnStep::Ask { note } => format!("ask {}", note.is_some()),
+                TurnStep::End(Outcome::Done) => "done".to_owned(),
+                TurnStep::End(Outcome::Failed { reason }) => reason,
+                TurnStep::End(outcome) => format!("{outcome:?}"),
             };
             assert_eq!(found, expect, "{stop:?}");
         };
@@ -155,8 +165,13 @@ mod tests {
     fn a_cut_call_is_not_run() {
         let broken = BTreeMap::from([("b".into(), "cut".to_owned())]);
         let content = [call("a"), call("b")];
-        let step = next_step(&mut Run::default(), &content, &Stop::MaxTokens, &broken);
-        let Step::Call(calls) = step else {
+        let step = next_step(
+            &mut TurnCounters::default(),
+            &content,
+            &Stop::MaxTokens,
+            &broken,
+        );
+        let TurnStep::Call(calls) = step else {
             panic!("{step:?}");
         };
         assert_eq!(calls[0].broken, None);
@@ -165,19 +180,22 @@ mod tests {
 
     #[test]
     fn cuts_and_pauses_come_to_an_end() {
-        for (stop, most) in [(Stop::MaxTokens, MOST_CUTS), (Stop::PauseTurn, MOST_PAUSES)] {
-            let mut run = Run::default();
+        for (stop, most) in [
+            (Stop::MaxTokens, MAX_CUT_REPLIES),
+            (Stop::PauseTurn, MAX_PAUSES),
+        ] {
+            let mut run = TurnCounters::default();
             let text = [Block::text("x")];
             for _ in 0..most {
                 let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
-                assert!(matches!(step, Step::Ask { .. }));
+                assert!(matches!(step, TurnStep::Ask { .. }));
             }
             let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
-            assert!(matches!(step, Step::End(Outcome::Failed { .. })));
+            assert!(matches!(step, TurnStep::End(Outcome::Failed { .. })));
             // Another stop reason in between resets the counter.
             next_step(&mut run, &[call("a")], &Stop::ToolUse, &BTreeMap::new());
             let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
-            assert!(matches!(step, Step::Ask { .. }));
+            assert!(matches!(step, TurnStep::Ask { .. }));
         }
     }
 }

@@ -5,26 +5,26 @@ use std::sync::OnceLock;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum StopCause {
     Interrupted,
     OutOfTime,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Stopper {
+pub(crate) struct TurnStopper {
     token: CancellationToken,
-    cause: OnceLock<Cause>,
+    cause: OnceLock<StopCause>,
 }
 
-impl Stopper {
-    pub(crate) fn stop(&self, cause: Cause) {
+impl TurnStopper {
+    pub(crate) fn stop(&self, cause: StopCause) {
         // The first cause is the real one.
         let _ = self.cause.set(cause);
         self.token.cancel();
     }
 
     /// Why the turn is to stop, if it is.
-    pub(crate) fn cause(&self) -> Option<Cause> {
+    pub(crate) fn cause(&self) -> Option<StopCause> {
         self.cause.get().copied()
     }
 

@@ -2,40 +2,40 @@
 
 use protocol::{EventKind, Outcome};
 
-use crate::asking::{Asked, failure};
-use crate::calling::Round;
-use crate::checkpoint::Snapshot;
+use crate::checkpoint::SnapshotTask;
 use crate::error::AgentError;
-use crate::repetition::Repetition;
+use crate::model_request::{ReplyOutcome, failure};
+use crate::repetition::RepetitionDetector;
+use crate::run_calls::CallRound;
 use crate::session::Session;
-use crate::step::{Run, Step, next_step};
-use crate::stopper::Stopper;
+use crate::step::{TurnCounters, TurnStep, next_step};
+use crate::stopper::TurnStopper;
 
 impl Session {
     pub(crate) async fn perform(
         &mut self,
         turn: u32,
-        stopper: &Stopper,
+        stopper: &TurnStopper,
     ) -> Result<Outcome, AgentError> {
         let sandbox = self.sandbox(None).await?;
         // Started now, so that little is left to read when the model wants to change something.
         let known = self.baseline.known();
-        let mut snapshot = Some(Snapshot::begin(sandbox, self.store.clone(), known));
-        let outcome = self.take_steps(turn, stopper, &mut snapshot).await;
+        let mut snapshot = Some(SnapshotTask::begin(sandbox, self.store.clone(), known));
+        let outcome = self.run_steps(turn, stopper, &mut snapshot).await;
         if let Some(snapshot) = snapshot {
             snapshot.cancel().await;
         }
         outcome
     }
 
-    async fn take_steps(
+    async fn run_steps(
         &mut self,
         turn: u32,
-        stopper: &Stopper,
-        snapshot: &mut Option<Snapshot>,
+        stopper: &TurnStopper,
+        snapshot: &mut Option<SnapshotTask>,
     ) -> Result<Outcome, AgentError> {
-        let mut run = Run::default();
-        let mut repetition = Repetition::default();
+        let mut run = TurnCounters::default();
+        let mut repetition = RepetitionDetector::default();
         let mut request = 0;
         loop {
             if let Some(outcome) = self.stopped(stopper) {
@@ -49,9 +49,9 @@ impl Session {
                 .tell(EventKind::RequestStarted { turn, request })
                 .await;
             let reply = match self.ask(stopper).await {
-                Asked::Replied(reply) => reply,
-                Asked::Failed(error) => return Ok(failure(&error)),
-                Asked::Stopped(partial) => {
+                ReplyOutcome::Replied(reply) => reply,
+                ReplyOutcome::Failed(error) => return Ok(failure(&error)),
+                ReplyOutcome::Stopped(partial) => {
                     self.record_partial(turn, partial).await?;
                     continue;
                 }
@@ -59,11 +59,11 @@ impl Session {
             let step = next_step(&mut run, &reply.content, &reply.stop, &reply.broken_calls);
             self.record_reply(turn, reply).await?;
             match step {
-                Step::End(outcome) => return Ok(outcome),
-                Step::Ask { note: None } => {}
-                Step::Ask { note: Some(text) } => self.note(text.to_owned()).await?,
-                Step::Call(calls) => {
-                    let round = Round::new(&calls, &mut repetition);
+                TurnStep::End(outcome) => return Ok(outcome),
+                TurnStep::Ask { note: None } => {}
+                TurnStep::Ask { note: Some(text) } => self.note(text.to_owned()).await?,
+                TurnStep::Call(calls) => {
+                    let round = CallRound::new(&calls, &mut repetition);
                     if let Some(outcome) = self.call(turn, round, stopper, snapshot).await? {
                         return Ok(outcome);
                     }

@@ -9,23 +9,23 @@ use sandbox::Sandbox;
 use store::FileRecord;
 use tracing::warn;
 
-use crate::checkpoint::{self, Restored, Snapshot, Taken, Target};
+use crate::checkpoint::{self, RestoreResult, RestoreTarget, SnapshotTask, WorkspaceSnapshot};
 use crate::error::AgentError;
 use crate::session::Session;
-use crate::stopper::Stopper;
+use crate::stopper::TurnStopper;
 
 /// The files before and after a turn.
 #[derive(Debug)]
-pub(crate) struct TurnRecord {
+pub(crate) struct TurnFiles {
     before: Vec<FileRecord>,
     skipped: BTreeMap<String, String>,
     after: Option<(Vec<FileRecord>, BTreeMap<String, String>)>,
 }
 
-impl TurnRecord {
+impl TurnFiles {
     /// What an undo of the turn restores.
-    pub(crate) fn target<'a>(&'a self, now: Option<&'a Taken>) -> Target<'a> {
-        Target {
+    pub(crate) fn target<'a>(&'a self, now: Option<&'a WorkspaceSnapshot>) -> RestoreTarget<'a> {
+        RestoreTarget {
             before: &self.before,
             skipped: &self.skipped,
             after: self
@@ -43,8 +43,8 @@ impl Session {
     pub(crate) async fn checkpoint(
         &mut self,
         turn: u32,
-        snapshot: Snapshot,
-        stopper: &Stopper,
+        snapshot: SnapshotTask,
+        stopper: &TurnStopper,
     ) -> Result<bool, AgentError> {
         let sandbox = self.sandbox(None).await?;
         let taken = tokio::select! {
@@ -54,7 +54,7 @@ impl Session {
         let Some(taken) = taken else {
             return Ok(false);
         };
-        self.keep_checkpoint(turn, Moment::Before, taken).await?;
+        self.save_checkpoint(turn, Moment::Before, taken).await?;
         Ok(true)
     }
 
@@ -65,8 +65,8 @@ impl Session {
             _ => return Ok(()),
         }
         let sandbox = self.sandbox(None).await?;
-        match checkpoint::take(&sandbox, &self.store, &self.baseline.known()).await {
-            Ok(taken) => self.keep_checkpoint(turn, Moment::After, taken).await,
+        match checkpoint::take_snapshot(&sandbox, &self.store, &self.baseline.known()).await {
+            Ok(taken) => self.save_checkpoint(turn, Moment::After, taken).await,
             Err(error) => {
                 warn!(%error, "cannot make a checkpoint");
                 Ok(())
@@ -74,11 +74,11 @@ impl Session {
         }
     }
 
-    async fn keep_checkpoint(
+    async fn save_checkpoint(
         &mut self,
         turn: u32,
         moment: Moment,
-        taken: Taken,
+        taken: WorkspaceSnapshot,
     ) -> Result<(), AgentError> {
         let number = self.scribe.conversation.last_checkpoint() + 1;
         let session = self.teller.session();
@@ -99,8 +99,8 @@ impl Session {
             return Err(AgentError::NothingToUndo);
         };
         // Everything that can fail cleanly comes before the first change.
-        let record = self.record_of(turn).await?;
-        let (sandbox, taken) = self.take_now().await?;
+        let record = self.turn_files(turn).await?;
+        let (sandbox, taken) = self.snapshot_now().await?;
         let number = self.scribe.conversation.last_checkpoint() + 1;
         let now = taken
             .save(&self.store, self.teller.session(), number)
@@ -110,7 +110,7 @@ impl Session {
                 let target = record.target(Some(&taken));
                 checkpoint::restore(&sandbox, &self.store, target).await?
             }
-            None => Restored::default(),
+            None => RestoreResult::default(),
         };
         self.scribe
             .record(EventKind::Undone {
@@ -124,39 +124,44 @@ impl Session {
     }
 
     /// The recorded files of a turn, if it changed anything.
-    pub(crate) async fn record_of(&self, turn: u32) -> Result<Option<TurnRecord>, AgentError> {
+    pub(crate) async fn turn_files(&self, turn: u32) -> Result<Option<TurnFiles>, AgentError> {
         let Some((before, after)) = self.scribe.conversation.checkpoints(turn) else {
             return Ok(None);
         };
         let after = match after {
-            Some(after) => Some((self.files_at(turn, after).await?, after.skipped.clone())),
+            Some(after) => Some((
+                self.checkpoint_files(turn, after).await?,
+                after.skipped.clone(),
+            )),
             None => None,
         };
-        Ok(Some(TurnRecord {
-            before: self.files_at(turn, before).await?,
+        Ok(Some(TurnFiles {
+            before: self.checkpoint_files(turn, before).await?,
             skipped: before.skipped.clone(),
             after,
         }))
     }
 
     /// A snapshot of the current files. Replaces the sandbox if it has died unnoticed since the last turn.
-    pub(crate) async fn take_now(&mut self) -> Result<(Arc<Sandbox>, Taken), AgentError> {
+    pub(crate) async fn snapshot_now(
+        &mut self,
+    ) -> Result<(Arc<Sandbox>, WorkspaceSnapshot), AgentError> {
         let sandbox = self.sandbox(None).await?;
         let known = self.baseline.known();
-        match checkpoint::take(&sandbox, &self.store, &known).await {
+        match checkpoint::take_snapshot(&sandbox, &self.store, &known).await {
             Err(AgentError::Sandbox(error)) if error.is_final() => {
                 drop(sandbox);
                 let reason = self.cell.replace(&error).await;
                 warn!(%reason, "sandbox replaced");
                 let sandbox = self.sandbox(Some(reason)).await?;
-                let taken = checkpoint::take(&sandbox, &self.store, &known).await?;
+                let taken = checkpoint::take_snapshot(&sandbox, &self.store, &known).await?;
                 Ok((sandbox, taken))
             }
             taken => Ok((sandbox, taken?)),
         }
     }
 
-    pub(crate) async fn files_at(
+    pub(crate) async fn checkpoint_files(
         &self,
         turn: u32,
         checkpoint: &Checkpoint,

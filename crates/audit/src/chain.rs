@@ -2,7 +2,7 @@
 //!
 //! Never reads the whole log, never rewrites a line, and never hides removed lines: if the file ends
 //! before the last line in the head file (or of this writer), the chain continues from that line, and
-//! [`crate::verify()`] finds the break. Entry type: [`Chain`].
+//! [`crate::verify()`] finds the break. Entry type: [`ChainWriter`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,30 +14,30 @@ use jiff::Timestamp;
 use nix::fcntl::OFlag;
 
 use crate::error::AuditError;
-use crate::line::{self, Hash, Link};
-use crate::record::Record;
-use crate::rotation::{self, Rotation};
+use crate::line::{self, ChainLink, LineHash};
+use crate::record::AuditRecord;
+use crate::rotation::{self, RotationPolicy};
 use crate::{head, lock, tail};
 
 /// Used as the sandbox name in lines of the log itself.
-const LOG: &str = "log";
+const LOG_SANDBOX_NAME: &str = "log";
 
 /// Most attempts to reopen a log that other writers have rotated.
 const MAX_REOPENS: usize = 16;
 
 /// The content of a line.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct AuditEntry {
     pub(crate) sandbox: String,
-    pub(crate) record: Record,
+    pub(crate) record: AuditRecord,
 }
 
-impl Entry {
+impl AuditEntry {
     /// Approximate length of the line in bytes.
     pub(crate) fn size(&self) -> usize {
         let long = match &self.record {
-            Record::Exec { argv, .. } => argv.iter().map(String::len).sum(),
-            Record::Input { text, .. } => text.len(),
+            AuditRecord::Exec { argv, .. } => argv.iter().map(String::len).sum(),
+            AuditRecord::Input { text, .. } => text.len(),
             _ => 0,
         };
         long + 512
@@ -46,45 +46,45 @@ impl Entry {
 
 /// The open log file of one writer. Other writers have their own.
 #[derive(Debug)]
-pub(crate) struct Chain {
+pub(crate) struct ChainWriter {
     path: PathBuf,
     head: PathBuf,
-    rotation: Rotation,
+    rotation: RotationPolicy,
     file: File,
-    written: Option<Written>,
+    written: Option<LastWrite>,
 }
 
 /// The end of this writer's last write.
 #[derive(Clone, Copy, Debug)]
-struct Written {
+struct LastWrite {
     /// Length of the file; `None` if the file has been rotated since.
     len: Option<u64>,
-    link: Link,
+    link: ChainLink,
 }
 
 /// Consecutive encoded lines.
-struct Lines {
+struct EncodedLines {
     bytes: Vec<u8>,
-    last: Link,
+    last: ChainLink,
 }
 
-impl Chain {
+impl ChainWriter {
     /// Opens the log, or creates it with mode 0600.
-    pub(crate) fn open(path: &Path, rotation: Rotation) -> Result<Chain, AuditError> {
+    pub(crate) fn open(path: &Path, rotation: RotationPolicy) -> Result<ChainWriter, AuditError> {
         let file = open_for_append(OpenOptions::new().create(true).mode(0o600), path)?;
-        let mut chain = Chain {
+        let mut chain = ChainWriter {
             path: path.to_owned(),
             head: head::path_of(path),
             rotation,
             file,
             written: None,
         };
-        chain.locked(Chain::create_head)?;
+        chain.locked(ChainWriter::create_head)?;
         Ok(chain)
     }
 
     /// Appends lines to the chain: all of them, or none.
-    pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), AuditError> {
+    pub(crate) fn append(&mut self, entries: &[AuditEntry]) -> Result<(), AuditError> {
         self.locked(|chain| {
             chain.find_current_file()?;
             let mut len = chain.len()?;
@@ -94,10 +94,10 @@ impl Chain {
                 len = chain.len()?;
                 is_torn = false;
             }
-            let lines = encode(before, is_torn, entries)?;
-            chain.write_once(&lines.bytes, len)?;
-            head::write(&chain.head, lines.last).map_err(|error| chain.appending(error))?;
-            chain.written = Some(Written {
+            let lines = encode_lines(before, is_torn, entries)?;
+            chain.write_in_one_call(&lines.bytes, len)?;
+            head::write(&chain.head, lines.last).map_err(|error| chain.append_error(error))?;
+            chain.written = Some(LastWrite {
                 len: Some(len + lines.bytes.len() as u64),
                 link: lines.last,
             });
@@ -107,12 +107,14 @@ impl Chain {
 
     /// Syncs written lines to disk, so that they survive a power failure.
     pub(crate) fn sync(&self) -> Result<(), AuditError> {
-        self.file.sync_data().map_err(|error| self.appending(error))
+        self.file
+            .sync_data()
+            .map_err(|error| self.append_error(error))
     }
 
     fn locked<T>(
         &mut self,
-        work: impl FnOnce(&mut Chain) -> Result<T, AuditError>,
+        work: impl FnOnce(&mut ChainWriter) -> Result<T, AuditError>,
     ) -> Result<T, AuditError> {
         lock::exclusive(&self.file, &self.path)?;
         let result = work(self);
@@ -129,7 +131,7 @@ impl Chain {
     fn create_head(&mut self) -> Result<(), AuditError> {
         let found = head::read(&self.head).map_err(|error| self.reading(error))?;
         if self.len()? == 0 && found.is_none() {
-            head::write(&self.head, Link::START).map_err(|error| self.appending(error))?;
+            head::write(&self.head, ChainLink::START).map_err(|error| self.append_error(error))?;
         }
         Ok(())
     }
@@ -138,7 +140,7 @@ impl Chain {
     /// other way, because lines would silently go to a file with another name.
     fn find_current_file(&mut self) -> Result<(), AuditError> {
         for _ in 0..MAX_REOPENS {
-            if is_in_place(&self.file, &self.path).map_err(|error| self.reading(error))? {
+            if is_file_at_path(&self.file, &self.path).map_err(|error| self.reading(error))? {
                 return Ok(());
             }
             let file = match open_for_append(&mut OpenOptions::new(), &self.path) {
@@ -169,7 +171,7 @@ impl Chain {
     }
 
     /// The last line, and whether its newline is missing.
-    fn end(&self, len: u64) -> Result<(Link, bool), AuditError> {
+    fn end(&self, len: u64) -> Result<(ChainLink, bool), AuditError> {
         if let Some(written) = self.written
             && written.len == Some(len)
         {
@@ -178,12 +180,12 @@ impl Chain {
         let mine = self.written.map(|written| written.link);
         let head = head::read(&self.head).map_err(|error| self.reading(error))?;
         let tail = tail::read(&self.file, len).map_err(|error| self.reading(error))?;
-        Ok(follow(head, mine, tail))
+        Ok(choose_predecessor(head, mine, tail))
     }
 
     /// Rotates the file and starts a new one, with both locked. A complete log exists under the name at
     /// any time, so a crash loses nothing.
-    fn rotate(&mut self, before: Link, is_torn: bool) -> Result<Link, AuditError> {
+    fn rotate(&mut self, before: ChainLink, is_torn: bool) -> Result<ChainLink, AuditError> {
         let rotating = |source| AuditError::Rotate {
             path: self.path.clone(),
             source: Arc::new(source),
@@ -192,7 +194,7 @@ impl Chain {
             (&self.file).write_all(b"\n").map_err(rotating)?;
         }
         let aside = rotation::aside(&self.path, before.seq);
-        let mut kept = rotation::list(&self.path).map_err(rotating)?;
+        let mut kept = rotation::list_rotated_files(&self.path).map_err(rotating)?;
         kept.retain(|one| one.last_seq < before.seq);
         let surplus = (kept.len() + 1).saturating_sub(self.rotation.keep.max(1));
         let gone: Vec<_> = kept.drain(..surplus).collect();
@@ -203,14 +205,14 @@ impl Chain {
                 .unwrap_or(1),
         };
         let previous = aside.path.file_name().unwrap_or_default().to_string_lossy();
-        let entry = Entry {
-            sandbox: LOG.to_owned(),
-            record: Record::Rotated {
+        let entry = AuditEntry {
+            sandbox: LOG_SANDBOX_NAME.to_owned(),
+            record: AuditRecord::Rotated {
                 previous: previous.into_owned(),
                 first_kept,
             },
         };
-        let lines = encode(before, false, &[entry])?;
+        let lines = encode_lines(before, false, &[entry])?;
 
         let next = rotation::next_path(&self.path);
         // A leftover of a crash never became the log.
@@ -222,13 +224,13 @@ impl Chain {
         // A hard link first, so that the log's name always exists. Some file systems have no hard
         // links.
         let linked = fs::hard_link(&self.path, &aside.path);
-        if linked.is_err() && !is_in_place(&self.file, &aside.path).map_err(rotating)? {
+        if linked.is_err() && !is_file_at_path(&self.file, &aside.path).map_err(rotating)? {
             fs::rename(&self.path, &aside.path).map_err(rotating)?;
         }
         fs::rename(&next, &self.path).map_err(rotating)?;
         head::write(&self.head, lines.last).map_err(rotating)?;
         self.file = file;
-        self.written = Some(Written {
+        self.written = Some(LastWrite {
             len: Some(lines.bytes.len() as u64),
             link: lines.last,
         });
@@ -240,7 +242,7 @@ impl Chain {
     }
 
     /// Writes in one call, so that lines can be torn by a crash, but never interleaved.
-    fn write_once(&self, bytes: &[u8], len: u64) -> Result<(), AuditError> {
+    fn write_in_one_call(&self, bytes: &[u8], len: u64) -> Result<(), AuditError> {
         let written = loop {
             match (&self.file).write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -253,9 +255,9 @@ impl Chain {
                 // The disk is full. Remove the partial line. If that fails too, the next append
                 // continues after the torn line.
                 let _ = self.file.set_len(len);
-                Err(self.appending(io::ErrorKind::StorageFull.into()))
+                Err(self.append_error(io::ErrorKind::StorageFull.into()))
             }
-            Err(error) => Err(self.appending(error)),
+            Err(error) => Err(self.append_error(error)),
         }
     }
 
@@ -273,7 +275,7 @@ impl Chain {
         }
     }
 
-    fn appending(&self, source: io::Error) -> AuditError {
+    fn append_error(&self, source: io::Error) -> AuditError {
         AuditError::Append {
             path: self.path.clone(),
             source: Arc::new(source),
@@ -281,7 +283,11 @@ impl Chain {
     }
 }
 
-fn encode(before: Link, is_torn: bool, entries: &[Entry]) -> Result<Lines, AuditError> {
+fn encode_lines(
+    before: ChainLink,
+    is_torn: bool,
+    entries: &[AuditEntry],
+) -> Result<EncodedLines, AuditError> {
     let mut bytes = if is_torn { vec![b'\n'] } else { Vec::new() };
     let mut last = before;
     let mut group = entries.len() as u64;
@@ -290,19 +296,19 @@ fn encode(before: Link, is_torn: bool, entries: &[Entry]) -> Result<Lines, Audit
             .map_err(|source| AuditError::Encode {
                 source: Arc::new(source),
             })?;
-        last = Link {
+        last = ChainLink {
             seq: last.seq.saturating_add(1),
-            hash: Hash::of(&line),
+            hash: LineHash::of(&line),
         };
         group = 1;
         bytes.extend(line);
         bytes.push(b'\n');
     }
-    Ok(Lines { bytes, last })
+    Ok(EncodedLines { bytes, last })
 }
 
 /// Whether this open file is still the one at the path.
-pub(crate) fn is_in_place(file: &File, path: &Path) -> io::Result<bool> {
+pub(crate) fn is_file_at_path(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     match fs::symlink_metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
@@ -343,7 +349,11 @@ pub(crate) fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File, 
 /// `head` is the content of the head file, `mine` the last line of this writer, `tail` the end of the
 /// log file. If they disagree about lines that were written once, the head file and this writer take
 /// precedence over the log file.
-fn follow(head: Option<Link>, mine: Option<Link>, tail: Option<tail::Tail>) -> (Link, bool) {
+fn choose_predecessor(
+    head: Option<ChainLink>,
+    mine: Option<ChainLink>,
+    tail: Option<tail::LogTail>,
+) -> (ChainLink, bool) {
     let torn = tail.as_ref().is_some_and(|tail| tail.torn);
     let record = tail.as_ref().and_then(|tail| tail.record);
     let Some(head) = head else {
@@ -355,9 +365,9 @@ fn follow(head: Option<Link>, mine: Option<Link>, tail: Option<tail::Tail>) -> (
             .max()
             .unwrap_or(0);
         return (
-            Link {
+            ChainLink {
                 seq,
-                hash: Hash::START,
+                hash: LineHash::START,
             },
             torn,
         );
@@ -372,7 +382,7 @@ fn follow(head: Option<Link>, mine: Option<Link>, tail: Option<tail::Tail>) -> (
     });
     match tail.last {
         Some(last) if !lost => (
-            Link {
+            ChainLink {
                 seq: record.map_or(known.seq, |record| record.seq),
                 hash: last,
             },

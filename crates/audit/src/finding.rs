@@ -1,10 +1,10 @@
 //! The findings of a verification, with texts for users. Never reads a file.
 //!
-//! Entry type: [`Report`].
+//! Entry type: [`AuditReport`].
 
 use std::fmt;
 
-use crate::line::Hash;
+use crate::line::LineHash;
 
 /// Further findings are only counted, so that a corrupt file cannot fill the memory.
 const MAX_FINDINGS: usize = 1000;
@@ -12,7 +12,7 @@ const MAX_FINDINGS: usize = 1000;
 /// The result of [`crate::verify()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct AuditReport {
     /// Number of lines in the log, including rotated files.
     pub lines: u64,
     /// Number of rotated files that still exist.
@@ -20,7 +20,7 @@ pub struct Report {
     /// Number of records that were removed by rotation.
     pub rotated_away: u64,
     /// Problems in the order of the lines; empty for an intact log.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<AuditFinding>,
     /// Number of findings that are not in the list.
     pub unlisted: u64,
     /// The hash of the last line. It covers the whole log: stored elsewhere, it can show later whether
@@ -28,10 +28,10 @@ pub struct Report {
     pub last: String,
 }
 
-impl Report {
-    pub(crate) fn new() -> Report {
-        let last = Hash::START.to_string();
-        Report {
+impl AuditReport {
+    pub(crate) fn new() -> AuditReport {
+        let last = LineHash::START.to_string();
+        AuditReport {
             lines: 0,
             files_aside: 0,
             rotated_away: 0,
@@ -46,10 +46,10 @@ impl Report {
         self.findings.is_empty()
     }
 
-    pub(crate) fn add(&mut self, file: Option<&str>, line: u64, problem: Problem) {
+    pub(crate) fn add(&mut self, file: Option<&str>, line: u64, problem: AuditProblem) {
         if self.findings.len() < MAX_FINDINGS {
             let file = file.map(str::to_owned);
-            self.findings.push(Finding {
+            self.findings.push(AuditFinding {
                 file,
                 line,
                 problem,
@@ -62,18 +62,18 @@ impl Report {
 
 /// A problem and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct AuditFinding {
     /// The name of the file, if it is a rotated file.
     pub file: Option<String>,
     /// The line, counted from 1; one past the end for lines that are missing there.
     pub line: u64,
-    pub problem: Problem,
+    pub problem: AuditProblem,
 }
 
 /// A problem with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum AuditProblem {
     /// The line is not a record, and the next line does not follow it in the chain.
     NotARecord,
     /// The line is not a record, but the next line follows it in the chain: a write was torn.
@@ -114,7 +114,7 @@ pub enum Problem {
     },
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for AuditFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line;
         if let Some(file) = &self.file {
@@ -122,48 +122,54 @@ impl fmt::Display for Finding {
         }
         write!(f, "line {line}: ")?;
         match &self.problem {
-            Problem::NotARecord => {
+            AuditProblem::NotARecord => {
                 f.write_str("is not a record: it was changed, cut off or inserted")
             }
-            Problem::CutOff => f.write_str(
+            AuditProblem::CutOff => f.write_str(
                 "is not a complete record, but the chain continues after it: a write was cut off \
                  here, for example by a power failure",
             ),
-            Problem::NoNewline => f.write_str(
+            AuditProblem::NoNewline => f.write_str(
                 "ends without a newline: the last write was cut off, or bytes were removed",
             ),
-            Problem::NotTheFirst => {
+            AuditProblem::NotTheFirst => {
                 f.write_str("is not the beginning of a log: lines before it were removed")
             }
-            Problem::FilesRemoved { records } => write!(
+            AuditProblem::FilesRemoved { records } => write!(
                 f,
                 "{records} records before it are gone: files of the log that should still be there \
                  were removed"
             ),
-            Problem::Broken if line == 1 => f.write_str("was changed, or lines before it removed"),
-            Problem::Broken => write!(
+            AuditProblem::Broken if line == 1 => {
+                f.write_str("was changed, or lines before it removed")
+            }
+            AuditProblem::Broken => write!(
                 f,
                 "hash of the line before does not match: line {} or {line} was changed, removed \
                  or moved",
                 line - 1
             ),
-            Problem::HeadWasMissing => f.write_str(
+            AuditProblem::HeadWasMissing => f.write_str(
                 "the chain restarts: the head file was missing when this line was written, so \
                  lines before it may have been removed",
             ),
-            Problem::Number { expected, found } => {
+            AuditProblem::Number { expected, found } => {
                 write!(f, "has the number {found} where {expected} is next")
             }
-            Problem::NoHead => f.write_str(
+            AuditProblem::NoHead => f.write_str(
                 "the head file is missing or unreadable: lines removed at the end cannot be \
                  detected",
             ),
-            Problem::EndRemoved { records: 1 } => f.write_str("1 record was removed at the end"),
-            Problem::EndRemoved { records } => {
+            AuditProblem::EndRemoved { records: 1 } => {
+                f.write_str("1 record was removed at the end")
+            }
+            AuditProblem::EndRemoved { records } => {
                 write!(f, "{records} records were removed at the end")
             }
-            Problem::EndChanged => f.write_str("the last record is not the one that was written"),
-            Problem::HeadBehind { records } => {
+            AuditProblem::EndChanged => {
+                f.write_str("the last record is not the one that was written")
+            }
+            AuditProblem::HeadBehind { records } => {
                 write!(
                     f,
                     "the last {records} records were inserted, or the head file is outdated"

@@ -1,5 +1,5 @@
 //! Folds repeated events into counts, so that repetition cannot fill a log, and bounds the number of
-//! lines for different events. Pure: the time is an argument. Entry type: [`Fold`].
+//! lines for different events. Pure: the time is an argument. Entry type: [`RepeatFold`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,7 +18,7 @@ pub struct FoldLimits {
 
 /// A line to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folded<K> {
+pub struct FoldedLine<K> {
     /// The event; `None` for events that were only counted.
     pub what: Option<K>,
     /// Number of occurrences since the previous line about the same event.
@@ -27,23 +27,23 @@ pub struct Folded<K> {
 
 /// Tracks recently written events and their repeats.
 #[derive(Debug)]
-pub struct Fold<K> {
+pub struct RepeatFold<K> {
     limits: FoldLimits,
-    seen: HashMap<K, Seen>,
+    seen: HashMap<K, RepeatCount>,
     lines: u64,
     /// Number of events that were only counted, and since when.
     uncounted: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct RepeatCount {
     written: Instant,
     repeats: u64,
 }
 
-impl<K: Hash + Eq + Clone> Fold<K> {
-    pub fn new(limits: FoldLimits) -> Fold<K> {
-        Fold {
+impl<K: Hash + Eq + Clone> RepeatFold<K> {
+    pub fn new(limits: FoldLimits) -> RepeatFold<K> {
+        RepeatFold {
             limits,
             seen: HashMap::new(),
             lines: 0,
@@ -52,7 +52,7 @@ impl<K: Hash + Eq + Clone> Fold<K> {
     }
 
     /// Adds an event. Returns the lines to write now.
-    pub fn add(&mut self, what: K, now: Instant) -> Vec<Folded<K>> {
+    pub fn add(&mut self, what: K, now: Instant) -> Vec<FoldedLine<K>> {
         let mut due = self.expired(now);
         if let Some(seen) = self.seen.get_mut(&what) {
             seen.repeats += 1;
@@ -61,12 +61,12 @@ impl<K: Hash + Eq + Clone> Fold<K> {
             let written = now;
             self.seen.insert(
                 what.clone(),
-                Seen {
+                RepeatCount {
                     written,
                     repeats: 0,
                 },
             );
-            due.push(Folded {
+            due.push(FoldedLine {
                 what: Some(what),
                 count: 1,
             });
@@ -82,14 +82,14 @@ impl<K: Hash + Eq + Clone> Fold<K> {
     }
 
     /// Returns all counts that have not been written. For the end of the log.
-    pub fn finish(&mut self) -> Vec<Folded<K>> {
+    pub fn finish(&mut self) -> Vec<FoldedLine<K>> {
         let seen = std::mem::take(&mut self.seen);
         let repeated = seen.into_iter().filter(|(_, seen)| seen.repeats > 0);
-        let mut repeated: Vec<(K, Seen)> = repeated.collect();
+        let mut repeated: Vec<(K, RepeatCount)> = repeated.collect();
         repeated.sort_by_key(|(_, seen)| seen.written);
-        let mut due: Vec<Folded<K>> = repeated
+        let mut due: Vec<FoldedLine<K>> = repeated
             .into_iter()
-            .map(|(what, seen)| Folded {
+            .map(|(what, seen)| FoldedLine {
                 what: Some(what),
                 count: seen.repeats,
             })
@@ -97,14 +97,14 @@ impl<K: Hash + Eq + Clone> Fold<K> {
         due.extend(
             self.uncounted
                 .take()
-                .map(|(count, _)| Folded { what: None, count }),
+                .map(|(count, _)| FoldedLine { what: None, count }),
         );
         due
     }
 
     /// Removes events older than a window. A count is written as a line, or added to the events that
     /// are only counted if the limit of lines is reached.
-    fn expired(&mut self, now: Instant) -> Vec<Folded<K>> {
+    fn expired(&mut self, now: Instant) -> Vec<FoldedLine<K>> {
         let window = self.limits.window;
         let is_old = |since: Instant| now.saturating_duration_since(since) >= window;
         let mut due = Vec::new();
@@ -120,7 +120,7 @@ impl<K: Hash + Eq + Clone> Fold<K> {
             }
             if seen.repeats > 0 {
                 *lines += 1;
-                due.push(Folded {
+                due.push(FoldedLine {
                     what: Some(what.clone()),
                     count: std::mem::take(&mut seen.repeats),
                 });
@@ -139,7 +139,7 @@ impl<K: Hash + Eq + Clone> Fold<K> {
         {
             self.lines += 1;
             self.uncounted = None;
-            due.push(Folded { what: None, count });
+            due.push(FoldedLine { what: None, count });
         }
         due
     }
@@ -155,18 +155,18 @@ mod tests {
         lines: 6,
     };
 
-    fn line(what: &'static str, count: u64) -> Folded<&'static str> {
+    fn line(what: &'static str, count: u64) -> FoldedLine<&'static str> {
         let what = Some(what);
-        Folded { what, count }
+        FoldedLine { what, count }
     }
 
-    fn sum(count: u64) -> Folded<&'static str> {
-        Folded { what: None, count }
+    fn sum(count: u64) -> FoldedLine<&'static str> {
+        FoldedLine { what: None, count }
     }
 
     #[test]
     fn repeats_are_counted_and_written_after_a_window() {
-        let mut fold = Fold::new(LIMITS);
+        let mut fold = RepeatFold::new(LIMITS);
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         assert_eq!(fold.add("a", at(0)), [line("a", 1)]);
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_flood_of_different_things_is_bounded() {
         let names: Vec<String> = (0..100_000).map(|number| number.to_string()).collect();
-        let mut fold = Fold::new(LIMITS);
+        let mut fold = RepeatFold::new(LIMITS);
         let begin = Instant::now();
         let mut written = Vec::new();
         for (second, name) in (0..).zip(&names) {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_a_window_is_summed_up() {
-        let mut fold = Fold::new(LIMITS);
+        let mut fold = RepeatFold::new(LIMITS);
         let begin = Instant::now();
         for name in ["a", "b", "c"] {
             assert_eq!(fold.add(name, begin), [line(name, 1)]);

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-use crate::line::{Hash, Link};
+use crate::line::{ChainLink, LineHash};
 
 /// Twenty digits (enough for any `u64`), a space, 64 hex digits and a newline.
-const SIZE: usize = 20 + 1 + 64 + 1;
+const HEAD_FILE_LEN: usize = 20 + 1 + 64 + 1;
 
 /// `<log>.head`.
 pub(crate) fn path_of(log: &Path) -> PathBuf {
@@ -21,7 +21,7 @@ pub(crate) fn path_of(log: &Path) -> PathBuf {
 }
 
 /// Reads the head file; `None` if it is missing or invalid.
-pub(crate) fn read(path: &Path) -> io::Result<Option<Link>> {
+pub(crate) fn read(path: &Path) -> io::Result<Option<ChainLink>> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
@@ -31,13 +31,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Link>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut text = Vec::with_capacity(SIZE);
-    file.take(SIZE as u64 + 1).read_to_end(&mut text)?;
+    let mut text = Vec::with_capacity(HEAD_FILE_LEN);
+    file.take(HEAD_FILE_LEN as u64 + 1).read_to_end(&mut text)?;
     Ok(parse(&text))
 }
 
 /// Rewrites the head file in one call.
-pub(crate) fn write(path: &Path, link: Link) -> io::Result<()> {
+pub(crate) fn write(path: &Path, link: ChainLink) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -47,14 +47,14 @@ pub(crate) fn write(path: &Path, link: Link) -> io::Result<()> {
         .open(path)?;
     file.write_all(format!("{:020} {}\n", link.seq, link.hash).as_bytes())?;
     // A longer file was not written by this code.
-    if file.metadata()?.len() != SIZE as u64 {
-        file.set_len(SIZE as u64)?;
+    if file.metadata()?.len() != HEAD_FILE_LEN as u64 {
+        file.set_len(HEAD_FILE_LEN as u64)?;
     }
     Ok(())
 }
 
-fn parse(text: &[u8]) -> Option<Link> {
-    if text.len() != SIZE {
+fn parse(text: &[u8]) -> Option<ChainLink> {
+    if text.len() != HEAD_FILE_LEN {
         return None;
     }
     let (seq, hash) = std::str::from_utf8(text)
@@ -64,9 +64,9 @@ fn parse(text: &[u8]) -> Option<Link> {
     if seq.len() != 20 || !seq.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    Some(Link {
+    Some(ChainLink {
         seq: seq.parse().ok()?,
-        hash: Hash::parse(hash)?,
+        hash: LineHash::parse(hash)?,
     })
 }
 
@@ -84,13 +84,16 @@ mod tests {
         std::fs::write(&path, "x".repeat(500)).unwrap();
         assert_eq!(read(&path).unwrap(), None);
 
-        let link = Link {
+        let link = ChainLink {
             seq: u64::MAX,
-            hash: Hash::of(b"line"),
+            hash: LineHash::of(b"line"),
         };
         write(&path, link).unwrap();
         assert_eq!(read(&path).unwrap(), Some(link));
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), SIZE as u64);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().len(),
+            HEAD_FILE_LEN as u64
+        );
     }
 
     #[test]
@@ -99,7 +102,7 @@ mod tests {
         let (target, path) = (dir.path().join("target"), dir.path().join("log.head"));
         std::fs::write(&target, "keep").unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        assert!(write(&path, Link::START).is_err());
+        assert!(write(&path, ChainLink::START).is_err());
         assert!(read(&path).is_err());
         assert_eq!(std::fs::read(&target).unwrap(), b"keep");
     }

@@ -7,7 +7,7 @@
 //!
 //! The log never contains the value of an environment variable, and nothing in it is secret from the
 //! owner of the machine. It is tamper-evident, not tamper-proof: a process that can rewrite both the
-//! log and its head file completely can forge them. Storing [`Report::last`] elsewhere prevents that.
+//! log and its head file completely can forge them. Storing [`AuditReport::last`] elsewhere prevents that.
 
 mod chain;
 mod error;
@@ -24,10 +24,10 @@ mod verify;
 mod writer;
 
 pub use error::AuditError;
-pub use finding::{Finding, Problem, Report};
-pub use fold::{Fold, FoldLimits, Folded};
+pub use finding::{AuditFinding, AuditProblem, AuditReport};
+pub use fold::{FoldLimits, FoldedLine, RepeatFold};
 pub use line::is_unprintable;
 pub use log::AuditLog;
-pub use record::{Record, Verdict};
-pub use rotation::Rotation;
+pub use record::{AuditRecord, AuditVerdict};
+pub use rotation::RotationPolicy;
 pub use verify::verify;

@@ -7,28 +7,28 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::record::{Record, shorten, shorten_text};
+use crate::record::{AuditRecord, shorten, shorten_text};
 
 /// Longest valid line. Records are shortened to stay far below.
-pub(crate) const MAX_LINE: usize = 1 << 20;
+pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// The SHA-256 of a line without its newline, as in `prev` of the next line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hash([u8; 32]);
+pub(crate) struct LineHash([u8; 32]);
 
-impl Hash {
+impl LineHash {
     /// The previous hash in the first line.
-    pub(crate) const START: Hash = Hash([0; 32]);
+    pub(crate) const START: LineHash = LineHash([0; 32]);
 
-    pub(crate) fn of(bytes: &[u8]) -> Hash {
-        Hash(Sha256::digest(bytes).into())
+    pub(crate) fn of(bytes: &[u8]) -> LineHash {
+        LineHash(Sha256::digest(bytes).into())
     }
 
-    pub(crate) fn finish(hasher: Sha256) -> Hash {
-        Hash(hasher.finalize().into())
+    pub(crate) fn finish(hasher: Sha256) -> LineHash {
+        LineHash(hasher.finalize().into())
     }
 
-    pub(crate) fn parse(hex: &str) -> Option<Hash> {
+    pub(crate) fn parse(hex: &str) -> Option<LineHash> {
         let digits = hex.as_bytes();
         if digits.len() != 64 {
             return None;
@@ -37,7 +37,7 @@ impl Hash {
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = digit(pair[0])? << 4 | digit(pair[1])?;
         }
-        Some(Hash(bytes))
+        Some(LineHash(bytes))
     }
 }
 
@@ -50,7 +50,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-impl fmt::Display for Hash {
+impl fmt::Display for LineHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -58,21 +58,21 @@ impl fmt::Display for Hash {
 
 /// A position in the chain: the number of a record and the hash of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct ChainLink {
     pub(crate) seq: u64,
-    pub(crate) hash: Hash,
+    pub(crate) hash: LineHash,
 }
 
-impl Link {
+impl ChainLink {
     /// Before the first line.
-    pub(crate) const START: Link = Link {
+    pub(crate) const START: ChainLink = ChainLink {
         seq: 0,
-        hash: Hash::START,
+        hash: LineHash::START,
     };
 }
 
 #[derive(Serialize)]
-struct Written<'a, E> {
+struct SerializedLine<'a, E> {
     seq: u64,
     time: String,
     prev: String,
@@ -95,13 +95,13 @@ fn is_one(count: &u64) -> bool {
 /// The text of the next line after a link, without a newline. `group` is the number of lines that are
 /// written together if this is the first of them, else 1.
 pub(crate) fn write(
-    before: Link,
+    before: ChainLink,
     time: Timestamp,
     group: u64,
     sandbox: &str,
-    record: &Record,
+    record: &AuditRecord,
 ) -> serde_json::Result<Vec<u8>> {
-    let written = Written {
+    let written = SerializedLine {
         seq: before.seq.saturating_add(1),
         time: format!("{time:.3}"),
         prev: before.hash.to_string(),
@@ -109,18 +109,18 @@ pub(crate) fn write(
         sandbox,
         event: record,
     };
-    let line = escape(serde_json::to_string(&written)?);
-    if line.len() <= MAX_LINE {
+    let line = escape_unprintable(serde_json::to_string(&written)?);
+    if line.len() <= MAX_LINE_BYTES {
         return Ok(line);
     }
     let mut event = serde_json::to_value(record)?;
     shorten(&mut event);
     let mut sandbox = sandbox.to_owned();
     shorten_text(&mut sandbox);
-    let Written {
+    let SerializedLine {
         seq, time, prev, ..
     } = written;
-    let short = Written {
+    let short = SerializedLine {
         seq,
         time,
         prev,
@@ -128,7 +128,7 @@ pub(crate) fn write(
         sandbox: &sandbox,
         event,
     };
-    Ok(escape(serde_json::to_string(&short)?))
+    Ok(escape_unprintable(serde_json::to_string(&short)?))
 }
 
 /// Whether a character is not printed as itself: control characters, invisible characters, and those
@@ -142,7 +142,7 @@ pub fn is_unprintable(character: char) -> bool {
 
 /// Escapes characters that are unsafe in a terminal and that JSON allows unescaped. They can occur only
 /// in strings, where `\u` escapes are valid.
-fn escape(json: String) -> Vec<u8> {
+fn escape_unprintable(json: String) -> Vec<u8> {
     if !json.contains(is_unprintable) {
         return json.into_bytes();
     }
@@ -161,9 +161,9 @@ fn escape(json: String) -> Vec<u8> {
 
 /// The fields of a line that form the chain.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedLine {
     pub(crate) seq: u64,
-    pub(crate) prev: Hash,
+    pub(crate) prev: LineHash,
     /// Number of lines that were written together, including this one.
     pub(crate) group: u64,
     /// In the line of a rotation: the first record that was kept.
@@ -173,25 +173,25 @@ pub(crate) struct Parsed {
 fn first_kept(line: &[u8]) -> Option<u64> {
     const MARK: &[u8] = br#""event":{"kind":"rotated""#;
     #[derive(Deserialize)]
-    struct Rotation {
-        event: Record,
+    struct RotationLine {
+        event: AuditRecord,
     }
     // Avoids parsing the event of most lines.
     line.windows(MARK.len()).find(|part| *part == MARK)?;
     match serde_json::from_slice(line).ok()? {
-        Rotation {
-            event: Record::Rotated { first_kept, .. },
+        RotationLine {
+            event: AuditRecord::Rotated { first_kept, .. },
         } => Some(first_kept),
-        Rotation { .. } => None,
+        RotationLine { .. } => None,
     }
 }
 
 /// Parses a line; `None` if it is not a record. The event is not parsed, so that a log with event kinds
 /// of a later version can be verified.
-pub(crate) fn parse(line: &[u8]) -> Option<Parsed> {
+pub(crate) fn parse(line: &[u8]) -> Option<ParsedLine> {
     #[derive(Deserialize)]
     #[allow(dead_code, reason = "these fields only have to exist")]
-    struct Read {
+    struct LineFields {
         seq: u64,
         time: IgnoredAny,
         prev: String,
@@ -200,10 +200,10 @@ pub(crate) fn parse(line: &[u8]) -> Option<Parsed> {
         sandbox: IgnoredAny,
         event: IgnoredAny,
     }
-    let read: Read = serde_json::from_slice(line).ok()?;
-    Some(Parsed {
+    let read: LineFields = serde_json::from_slice(line).ok()?;
+    Some(ParsedLine {
         seq: read.seq,
-        prev: Hash::parse(&read.prev)?,
+        prev: LineHash::parse(&read.prev)?,
         group: read.group.unwrap_or(1),
         first_kept: first_kept(line),
     })
@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn a_line_reads_back() {
         let time: Timestamp = "2026-01-02T03:04:05.678912Z".parse().unwrap();
-        let record = Record::End {
+        let record = AuditRecord::End {
             cause: "done".into(),
         };
-        let line = write(Link::START, time, 1, "s1", &record).unwrap();
+        let line = write(ChainLink::START, time, 1, "s1", &record).unwrap();
         assert_eq!(
             String::from_utf8(line.clone()).unwrap(),
             format!(
@@ -229,9 +229,9 @@ mod tests {
         );
         assert_eq!(
             parse(&line),
-            Some(Parsed {
+            Some(ParsedLine {
                 seq: 1,
-                prev: Hash::START,
+                prev: LineHash::START,
                 group: 1,
                 first_kept: None,
             })
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn no_record_makes_a_line_too_long() {
         let hostile = vec!["\0".repeat(1 << 12); 300];
-        let record = Record::Exec {
+        let record = AuditRecord::Exec {
             exec: 1,
             argv: hostile.clone(),
             cwd: "\0".repeat(1 << 21),
@@ -250,28 +250,28 @@ mod tests {
             terminal: false,
         };
         let line = write(
-            Link::START,
+            ChainLink::START,
             Timestamp::now(),
             1,
             &"\0".repeat(1 << 21),
             &record,
         )
         .unwrap();
-        assert!(line.len() <= MAX_LINE, "{}", line.len());
+        assert!(line.len() <= MAX_LINE_BYTES, "{}", line.len());
         assert!(parse(&line).is_some());
     }
 
     #[test]
     fn a_line_is_safe_to_show() {
         let cause = "\u{1b}[2J\u{9b}31m\u{7f}\u{202e}txt\u{200b}\u{e0041} grün".to_owned();
-        let record = Record::End { cause };
-        let line = write(Link::START, Timestamp::now(), 1, "a\u{9d}", &record).unwrap();
+        let record = AuditRecord::End { cause };
+        let line = write(ChainLink::START, Timestamp::now(), 1, "a\u{9d}", &record).unwrap();
         let line = String::from_utf8(line).unwrap();
         assert!(!line.contains(is_unprintable), "{line}");
         assert!(line.contains("grün"), "{line}");
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(
-            serde_json::from_value::<Record>(value["event"].clone()).unwrap(),
+            serde_json::from_value::<AuditRecord>(value["event"].clone()).unwrap(),
             record
         );
         assert_eq!(value["sandbox"], "a\u{9d}");
@@ -279,20 +279,20 @@ mod tests {
 
     #[test]
     fn a_rotation_says_what_is_kept() {
-        let rotated = |first_kept| Record::Rotated {
+        let rotated = |first_kept| AuditRecord::Rotated {
             previous: "a".into(),
             first_kept,
         };
-        let line = write(Link::START, Timestamp::now(), 3, "s", &rotated(7)).unwrap();
+        let line = write(ChainLink::START, Timestamp::now(), 3, "s", &rotated(7)).unwrap();
         let parsed = parse(&line).unwrap();
         assert_eq!((parsed.group, parsed.first_kept), (3, Some(7)));
         let cause = r#""event":{"kind":"rotated","first_kept":7"#.into();
         let line = write(
-            Link::START,
+            ChainLink::START,
             Timestamp::now(),
             1,
             "s",
-            &Record::End { cause },
+            &AuditRecord::End { cause },
         )
         .unwrap();
         assert_eq!(parse(&line).unwrap().first_kept, None);
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn a_hash_has_one_spelling() {
-        let hash = Hash::of(b"line");
-        assert_eq!(Hash::parse(&hash.to_string()), Some(hash));
-        assert_eq!(Hash::parse(&hash.to_string().to_uppercase()), None);
-        assert_eq!(Hash::parse("00"), None);
+        let hash = LineHash::of(b"line");
+        assert_eq!(LineHash::parse(&hash.to_string()), Some(hash));
+        assert_eq!(LineHash::parse(&hash.to_string().to_uppercase()), None);
+        assert_eq!(LineHash::parse("00"), None);
     }
 }

@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 use crate::error::AuditError;
 
 /// Writing a few lines under the lock is fast. A process that holds it for longer is stopped or stuck.
-const DEADLINE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Delay between two attempts; it doubles from the first value to the second.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+const MIN_RETRY_DELAY: Duration = Duration::from_micros(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 pub(crate) fn exclusive(file: &File, path: &Path) -> Result<(), AuditError> {
-    wait(path, DEADLINE, || file.try_lock())
+    retry_until(path, LOCK_TIMEOUT, || file.try_lock())
 }
 
 pub(crate) fn shared(file: &File, path: &Path) -> Result<(), AuditError> {
-    wait(path, DEADLINE, || file.try_lock_shared())
+    retry_until(path, LOCK_TIMEOUT, || file.try_lock_shared())
 }
 
 /// Polls, because a blocking lock has no timeout.
-fn wait(
+fn retry_until(
     path: &Path,
     deadline: Duration,
     mut try_lock: impl FnMut() -> Result<(), TryLockError>,
 ) -> Result<(), AuditError> {
     let begun = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_RETRY_DELAY;
     loop {
         match try_lock() {
             Ok(()) => return Ok(()),
@@ -42,7 +42,7 @@ fn wait(
             }
             Err(TryLockError::WouldBlock) => {
                 thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_RETRY_DELAY);
             }
             Err(TryLockError::Error(source)) => {
                 return Err(AuditError::Lock {
@@ -66,10 +66,10 @@ mod tests {
         holder.lock().unwrap();
         let other = File::open(&path).unwrap();
         let deadline = Duration::from_millis(5);
-        let error = wait(&path, deadline, || other.try_lock()).unwrap_err();
+        let error = retry_until(&path, deadline, || other.try_lock()).unwrap_err();
         assert!(matches!(error, AuditError::LockTimeout { .. }), "{error}");
         assert!(error.to_string().contains("audit.jsonl"), "{error}");
         holder.unlock().unwrap();
-        wait(&path, deadline, || other.try_lock()).unwrap();
+        retry_until(&path, deadline, || other.try_lock()).unwrap();
     }
 }

@@ -14,31 +14,34 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::chain::{Chain, Entry};
+use crate::chain::{AuditEntry, ChainWriter};
 use crate::error::AuditError;
-use crate::record::Record;
-use crate::rotation::Rotation;
-use crate::writer::{self, Waiting, Written};
+use crate::record::AuditRecord;
+use crate::rotation::RotationPolicy;
+use crate::writer::{self, QueuedLine, WriteResult};
 
 /// Interval for polling whether everything is written.
-const FLUSH_PAUSE: Duration = Duration::from_micros(200);
+const FLUSH_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// A handle for appending. Clones share the writer.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     path: Arc<Path>,
-    writer: mpsc::Sender<Waiting>,
+    writer: mpsc::Sender<QueuedLine>,
 }
 
 impl AuditLog {
     /// Opens the log. Creates it (mode 0600) and its folders (0700) if they are missing. May wait for
     /// the lock.
     pub fn open(path: impl Into<PathBuf>) -> Result<AuditLog, AuditError> {
-        AuditLog::open_with(path, Rotation::default())
+        AuditLog::open_with(path, RotationPolicy::default())
     }
 
     /// Like [`Self::open`], with other limits than the default.
-    pub fn open_with(path: impl Into<PathBuf>, rotation: Rotation) -> Result<AuditLog, AuditError> {
+    pub fn open_with(
+        path: impl Into<PathBuf>,
+        rotation: RotationPolicy,
+    ) -> Result<AuditLog, AuditError> {
         let path = path.into();
         if let Some(folder) = path
             .parent()
@@ -53,8 +56,8 @@ impl AuditLog {
                     source: Arc::new(source),
                 })?;
         }
-        let chain = Chain::open(&path, rotation)?;
-        let writer = writer::start(chain, path.clone())?;
+        let chain = ChainWriter::open(&path, rotation)?;
+        let writer = writer::spawn_writer(chain, path.clone())?;
         Ok(AuditLog {
             path: path.into(),
             writer,
@@ -62,7 +65,7 @@ impl AuditLog {
     }
 
     /// Appends one line to the chain and waits until it is written.
-    pub async fn append(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
+    pub async fn append(&self, sandbox: &str, record: AuditRecord) -> Result<(), AuditError> {
         let (waiting, written) = waiting(Some((sandbox, record)));
         let sent = self.writer.send(waiting).await;
         sent.map_err(|_| self.no_writer())?;
@@ -70,14 +73,14 @@ impl AuditLog {
     }
 
     /// Like [`Self::append`], for threads outside of an async runtime.
-    pub fn append_blocking(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
+    pub fn append_blocking(&self, sandbox: &str, record: AuditRecord) -> Result<(), AuditError> {
         self.wait_blocking(waiting(Some((sandbox, record))))
     }
 
     /// Queues one line without waiting until it is written. Keeps the order of lines. A failure to write
     /// is only reported in the program's own log.
-    pub fn append_later(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
-        let waiting = Waiting {
+    pub fn append_later(&self, sandbox: &str, record: AuditRecord) -> Result<(), AuditError> {
+        let waiting = QueuedLine {
             entry: Some(entry(sandbox, record)),
             done: None,
         };
@@ -107,7 +110,7 @@ impl AuditLog {
                     Err(TryRecvError::Closed) => return Err(self.no_writer()),
                 }
             }
-            thread::sleep(FLUSH_PAUSE);
+            thread::sleep(FLUSH_POLL_INTERVAL);
         }
         Err(self.queue_full())
     }
@@ -119,7 +122,7 @@ impl AuditLog {
 
     fn wait_blocking(
         &self,
-        (waiting, written): (Waiting, oneshot::Receiver<Written>),
+        (waiting, written): (QueuedLine, oneshot::Receiver<WriteResult>),
     ) -> Result<(), AuditError> {
         let sent = self.writer.blocking_send(waiting);
         sent.map_err(|_| self.no_writer())?;
@@ -140,17 +143,17 @@ impl AuditLog {
     }
 }
 
-fn waiting(line: Option<(&str, Record)>) -> (Waiting, oneshot::Receiver<Written>) {
+fn waiting(line: Option<(&str, AuditRecord)>) -> (QueuedLine, oneshot::Receiver<WriteResult>) {
     let (done, written) = oneshot::channel();
-    let waiting = Waiting {
+    let waiting = QueuedLine {
         entry: line.map(|(sandbox, record)| entry(sandbox, record)),
         done: Some(done),
     };
     (waiting, written)
 }
 
-fn entry(sandbox: &str, record: Record) -> Entry {
-    Entry {
+fn entry(sandbox: &str, record: AuditRecord) -> AuditEntry {
+    AuditEntry {
         sandbox: sandbox.to_owned(),
         record,
     }

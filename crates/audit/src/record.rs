@@ -1,4 +1,4 @@
-//! The events in the log: a [`Record`] for each kind of event.
+//! The events in the log: a [`AuditRecord`] for each kind of event.
 //!
 //! Records never contain the values of environment variables, only their names. They never contain the
 //! input or output of a command, except the text that an agent typed into its own shell commands.
@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Record {
+pub enum AuditRecord {
     /// A sandbox started.
     Start {
         /// The backend that runs it.
@@ -93,7 +93,7 @@ pub enum Record {
         host: String,
         /// The requested port.
         port: u16,
-        verdict: Verdict,
+        verdict: AuditVerdict,
         /// The rule that allowed it, or the reason for the denial.
         because: String,
         /// The address that was connected to or refused, if known.
@@ -185,7 +185,7 @@ pub enum Record {
 /// The result of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum AuditVerdict {
     Allowed,
     /// It was refused or failed.
     Denied,
@@ -204,9 +204,9 @@ fn is_one(count: &u64) -> bool {
 }
 
 /// Bytes that are kept of each string in a record that is too long.
-const KEPT_BYTES: usize = 1024;
+const MAX_KEPT_STRING_BYTES: usize = 1024;
 /// Items that are kept of each list or map in a record that is too long.
-const KEPT_ITEMS: usize = 64;
+const MAX_KEPT_ITEMS: usize = 64;
 
 /// Truncates the long parts of an event and notes how much was removed.
 ///
@@ -216,15 +216,15 @@ pub(crate) fn shorten(event: &mut Value) {
     match event {
         Value::String(text) => shorten_text(text),
         Value::Array(items) => {
-            let cut = items.len().saturating_sub(KEPT_ITEMS);
-            items.truncate(KEPT_ITEMS);
+            let cut = items.len().saturating_sub(MAX_KEPT_ITEMS);
+            items.truncate(MAX_KEPT_ITEMS);
             items.iter_mut().for_each(shorten);
             if cut > 0 {
                 items.push(Value::String(format!("… ({cut} more)")));
             }
         }
         Value::Object(fields) => {
-            let surplus: Vec<String> = fields.keys().skip(KEPT_ITEMS).cloned().collect();
+            let surplus: Vec<String> = fields.keys().skip(MAX_KEPT_ITEMS).cloned().collect();
             for name in &surplus {
                 fields.remove(name);
             }
@@ -243,10 +243,10 @@ pub(crate) fn shorten(event: &mut Value) {
 }
 
 pub(crate) fn shorten_text(text: &mut String) {
-    if text.len() <= KEPT_BYTES {
+    if text.len() <= MAX_KEPT_STRING_BYTES {
         return;
     }
-    let end = text.floor_char_boundary(KEPT_BYTES);
+    let end = text.floor_char_boundary(MAX_KEPT_STRING_BYTES);
     let cut = text.len() - end;
     text.truncate(end);
     text.push_str(&format!("… ({cut} bytes more)"));
@@ -258,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_record_is_tagged_with_its_kind() {
-        let record = Record::Connection {
+        let record = AuditRecord::Connection {
             host: "example.com".into(),
             port: 443,
-            verdict: Verdict::Denied,
+            verdict: AuditVerdict::Denied,
             because: "no rule".into(),
             address: None,
             count: 1,
@@ -271,7 +271,7 @@ mod tests {
             json,
             r#"{"kind":"connection","host":"example.com","port":443,"verdict":"denied","because":"no rule"}"#
         );
-        assert_eq!(serde_json::from_str::<Record>(&json).unwrap(), record);
+        assert_eq!(serde_json::from_str::<AuditRecord>(&json).unwrap(), record);
     }
 
     #[test]

@@ -9,21 +9,21 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::line::{self, MAX_LINE};
+use crate::line::{self, MAX_LINE_BYTES};
 
 /// When a log is rotated, and how many rotated files are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rotation {
+pub struct RotationPolicy {
     /// Size at which a log is rotated.
     pub bytes: u64,
     /// Number of rotated files to keep; the oldest are removed first.
     pub keep: usize,
 }
 
-impl Default for Rotation {
+impl Default for RotationPolicy {
     /// 64 MiB and 8 files: at most about 576 MiB in total.
-    fn default() -> Rotation {
-        Rotation {
+    fn default() -> RotationPolicy {
+        RotationPolicy {
             bytes: 64 << 20,
             keep: 8,
         }
@@ -32,17 +32,17 @@ impl Default for Rotation {
 
 /// A rotated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Aside {
+pub(crate) struct RotatedFile {
     pub(crate) path: PathBuf,
     /// The number of its last record.
     pub(crate) last_seq: u64,
 }
 
 /// The name has twenty digits: enough for any `u64`, and sortable as text.
-pub(crate) fn aside(log: &Path, last_seq: u64) -> Aside {
+pub(crate) fn aside(log: &Path, last_seq: u64) -> RotatedFile {
     let mut name = log.as_os_str().to_owned();
     name.push(format!(".{last_seq:020}"));
-    Aside {
+    RotatedFile {
         path: PathBuf::from(name),
         last_seq,
     }
@@ -56,7 +56,7 @@ pub(crate) fn next_path(log: &Path) -> PathBuf {
 }
 
 /// The rotated files, oldest first.
-pub(crate) fn list(log: &Path) -> io::Result<Vec<Aside>> {
+pub(crate) fn list_rotated_files(log: &Path) -> io::Result<Vec<RotatedFile>> {
     let folder = match log.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -83,19 +83,19 @@ pub(crate) fn list(log: &Path) -> io::Result<Vec<Aside>> {
 /// from a rotation.
 pub(crate) fn first_kept(file: &File) -> io::Result<Option<u64>> {
     let mut first = Vec::new();
-    let mut reader = BufReader::new(FromStart { file, at: 0 }).take(MAX_LINE as u64);
+    let mut reader = BufReader::new(PositionedReader { file, at: 0 }).take(MAX_LINE_BYTES as u64);
     reader.read_until(b'\n', &mut first)?;
     let line = first.strip_suffix(b"\n").unwrap_or(&first);
     Ok(line::parse(line).and_then(|parsed| parsed.first_kept))
 }
 
 /// Reads a file from its start without changing the shared file position.
-struct FromStart<'a> {
+struct PositionedReader<'a> {
     file: &'a File,
     at: u64,
 }
 
-impl Read for FromStart<'_> {
+impl Read for PositionedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
         self.at += count as u64;
@@ -122,7 +122,11 @@ mod tests {
         ] {
             fs::write(dir.path().join(other), "").unwrap();
         }
-        let found: Vec<u64> = list(&log).unwrap().iter().map(|one| one.last_seq).collect();
+        let found: Vec<u64> = list_rotated_files(&log)
+            .unwrap()
+            .iter()
+            .map(|one| one.last_seq)
+            .collect();
         assert_eq!(found, [4, 30, 100]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Lines wait in a bounded queue. All queued lines are written together, under one lock and in one
 //! call, and then the waiting callers are notified. Ends when the last sender is dropped and everything
-//! is written. Entry: [`start`].
+//! is written. Entry: [`spawn_writer`].
 
 use std::path::PathBuf;
 use std::thread;
@@ -10,34 +10,37 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::chain::{Chain, Entry};
+use crate::chain::{AuditEntry, ChainWriter};
 use crate::error::AuditError;
 
 /// Most queued lines.
-const QUEUE: usize = 1024;
+const QUEUE_CAPACITY: usize = 1024;
 
 /// Most lines that are written together, and their approximate bytes. The last line may exceed the
 /// latter.
-const MAX_GROUP: usize = 64;
+const MAX_GROUP_LINES: usize = 64;
 const MAX_GROUP_BYTES: usize = 256 << 10;
 
 /// Interval of syncs to disk. A power failure can lose lines of this time, the end of the process none.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of writing a line.
-pub(crate) type Written = Result<(), AuditError>;
+pub(crate) type WriteResult = Result<(), AuditError>;
 
 /// A queued line.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedLine {
     /// `None` only waits for all previous lines.
-    pub(crate) entry: Option<Entry>,
+    pub(crate) entry: Option<AuditEntry>,
     /// Notified after the write; `None` if the caller does not wait.
-    pub(crate) done: Option<oneshot::Sender<Written>>,
+    pub(crate) done: Option<oneshot::Sender<WriteResult>>,
 }
 
-pub(crate) fn start(chain: Chain, path: PathBuf) -> Result<mpsc::Sender<Waiting>, AuditError> {
-    let (sender, receiver) = mpsc::channel(QUEUE);
+pub(crate) fn spawn_writer(
+    chain: ChainWriter,
+    path: PathBuf,
+) -> Result<mpsc::Sender<QueuedLine>, AuditError> {
+    let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
     let spawned = thread::Builder::new()
         .name("audit".to_owned())
         .spawn(move || run(chain, receiver));
@@ -47,7 +50,7 @@ pub(crate) fn start(chain: Chain, path: PathBuf) -> Result<mpsc::Sender<Waiting>
     }
 }
 
-fn run(mut chain: Chain, mut receiver: mpsc::Receiver<Waiting>) {
+fn run(mut chain: ChainWriter, mut receiver: mpsc::Receiver<QueuedLine>) {
     let mut synced = Instant::now();
     let mut is_synced = true;
     while let Some(first) = receiver.blocking_recv() {
@@ -55,13 +58,13 @@ fn run(mut chain: Chain, mut receiver: mpsc::Receiver<Waiting>) {
         let mut waiting = Vec::new();
         let mut bytes = 0;
         let mut next = Some(first);
-        while let Some(Waiting { entry, done }) = next {
+        while let Some(QueuedLine { entry, done }) = next {
             waiting.extend(done);
             if let Some(entry) = entry {
                 bytes += entry.size();
                 entries.push(entry);
             }
-            let is_full = entries.len() >= MAX_GROUP || bytes >= MAX_GROUP_BYTES;
+            let is_full = entries.len() >= MAX_GROUP_LINES || bytes >= MAX_GROUP_BYTES;
             next = if is_full {
                 None
             } else {

@@ -15,71 +15,75 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use llm::script::ScriptedReply;
 use serde_json::json;
-use testkit::{ModelServer, Replies, Settings};
+use testkit::{ModelServer, ModelServerSettings, Replies};
 
 use crate::peers::Bench;
 use crate::processes;
-use crate::report::{Goal, Report, Row};
+use crate::report::{BenchGoal, BenchReport, ReportRow};
 use crate::samples::Samples;
 
-const SHORT: usize = 100;
-const LONG: usize = 1000;
+const SHORT_TURNS: usize = 100;
+const LONG_TURNS: usize = 1000;
 /// Turns that are compared at either end of the long conversation.
-const WINDOW: usize = 50;
+const COMPARED_TURNS: usize = 50;
 
-pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) fn measure(
+    bench: &Bench,
+    rounds: usize,
+    report: &mut BenchReport,
+) -> anyhow::Result<()> {
     report.begin("agent");
     let mut starts = Samples::default();
     for _ in 0..rounds {
-        let model = Model::answering(0);
+        let model = TimedModel::with_calls(0);
         let begun = Instant::now();
         run(bench, &model)?;
         starts.add_time(model.arrivals()[0] - begun);
     }
-    let goals = vec![Goal::at_most("ms median", starts.median(), 50.0)];
-    report.add(Row::times("start to first request", &starts).goals(goals));
+    let goals = vec![BenchGoal::at_most("ms median", starts.median(), 50.0)];
+    report.add(ReportRow::times("start to first request", &starts).goals(goals));
 
     let shell = bare_shell()?;
-    report.add(Row::times("a bare `bash -c true`", &shell));
-    let short = Model::answering(SHORT);
+    report.add(ReportRow::times("a bare `bash -c true`", &shell));
+    let short = TimedModel::with_calls(SHORT_TURNS);
     run(bench, &short)?;
     let turns = intervals(&short.arrivals());
     let goals = vec![
-        Goal::at_most("ms median", turns.median(), 5.0),
-        Goal::at_most("of a bare shell", turns.median() / shell.median(), 4.0),
+        BenchGoal::at_most("ms median", turns.median(), 5.0),
+        BenchGoal::at_most("of a bare shell", turns.median() / shell.median(), 4.0),
     ];
-    report.add(Row::times("a turn with `true`, of 100", &turns).goals(goals));
+    report.add(ReportRow::times("a turn with `true`, of 100", &turns).goals(goals));
 
-    let watched = Model::answering(SHORT);
-    let peak = watch(bench, &watched)?;
-    let goals = vec![Goal::at_most(
+    let watched = TimedModel::with_calls(SHORT_TURNS);
+    let peak = measure_peak_memory(bench, &watched)?;
+    let goals = vec![BenchGoal::at_most(
         "MB of all processes",
         peak as f64 * 1024.0 / 1e6,
         40.0,
     )];
-    report.add(Row::size("peak memory, 100 turns", peak).goals(goals));
+    report.add(ReportRow::size("peak memory, 100 turns", peak).goals(goals));
 
     measure_growth(bench, report)?;
-    let interrupts = interrupt(bench, rounds)?;
-    let goals = vec![Goal::at_most("ms median", interrupts.median(), 200.0)];
-    report.add(Row::times("Ctrl-C in a command to end", &interrupts).goals(goals));
+    let interrupts = measure_interrupt(bench, rounds)?;
+    let goals = vec![BenchGoal::at_most("ms median", interrupts.median(), 200.0)];
+    report.add(ReportRow::times("Ctrl-C in a command to end", &interrupts).goals(goals));
     Ok(())
 }
 
 /// Time from the signal to the program's exit while a command runs that would never end. The model,
 /// the command and the sandbox are stopped, and the session is stored.
-fn interrupt(bench: &Bench, rounds: usize) -> anyhow::Result<Samples> {
+fn measure_interrupt(bench: &Bench, rounds: usize) -> anyhow::Result<Samples> {
     let mut samples = Samples::default();
     for _ in 0..rounds {
         let replies = Replies::decide(|_| {
             ScriptedReply::call("bash", json!({"command": "trap '' INT; sleep 1000"}))
         });
-        let model = Model {
-            server: ModelServer::start_with(replies, Settings::fast()),
+        let model = TimedModel {
+            server: ModelServer::start_with(replies, ModelServerSettings::fast()),
             arrivals: Arc::default(),
         };
         let folder = tempfile::tempdir()?;
-        let mut child = start(bench, &model, folder.path(), Stdio::piped())?;
+        let mut child = start_run(bench, &model, folder.path(), Stdio::piped())?;
         let output = child.stdout.take().context("it has no output")?;
         let mut lines = BufReader::new(output).lines();
         while !lines
@@ -103,12 +107,12 @@ fn interrupt(bench: &Bench, rounds: usize) -> anyhow::Result<Samples> {
 }
 
 /// A turn must not cost more because of earlier turns, except for sending them.
-fn measure_growth(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
-    let long = Model::answering(LONG);
+fn measure_growth(bench: &Bench, report: &mut BenchReport) -> anyhow::Result<()> {
+    let long = TimedModel::with_calls(LONG_TURNS);
     run(bench, &long)?;
     let turns = intervals(&long.arrivals());
-    let early = turns.first(10 + WINDOW).last(WINDOW);
-    let late = turns.last(WINDOW);
+    let early = turns.first(10 + COMPARED_TURNS).last(COMPARED_TURNS);
+    let late = turns.last(COMPARED_TURNS);
     let body = long
         .server
         .requests()
@@ -116,22 +120,22 @@ fn measure_growth(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
         .context("no request was kept")?
         .body;
     let sending = long.send(&body)?;
-    report.add(Row::times("turns 10 to 60", &early));
-    report.add(Row::times("sending request 1000 alone", &sending));
+    report.add(ReportRow::times("turns 10 to 60", &early));
+    report.add(ReportRow::times("sending request 1000 alone", &sending));
     let rest = late.median() - sending.median();
-    let goals = vec![Goal::at_most(
+    let goals = vec![BenchGoal::at_most(
         "of an early turn, sending apart",
         rest / early.median(),
         1.25,
     )];
-    report.add(Row::times("turns 950 to 1000", &late).goals(goals));
+    report.add(ReportRow::times("turns 950 to 1000", &late).goals(goals));
     Ok(())
 }
 
 /// The baseline of a turn that runs a command: a shell without sandbox, store or model.
 fn bare_shell() -> anyhow::Result<Samples> {
     let mut samples = Samples::default();
-    for _ in 0..SHORT {
+    for _ in 0..SHORT_TURNS {
         let begun = Instant::now();
         let status = Command::new("bash").args(["-c", "true"]).status()?;
         ensure!(status.success(), "`bash -c true` ended with {status}");
@@ -149,15 +153,15 @@ fn intervals(arrivals: &[Instant]) -> Samples {
 }
 
 /// A model server that records when requests arrive.
-struct Model {
+struct TimedModel {
     server: ModelServer,
     arrivals: Arc<Mutex<Vec<Instant>>>,
 }
 
-impl Model {
+impl TimedModel {
     /// Calls `true` this many times, each time with a different command line, and then ends the
     /// turn.
-    fn answering(calls: usize) -> Self {
+    fn with_calls(calls: usize) -> Self {
         let arrivals = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&arrivals);
         let replies = Replies::decide(move |_| {
@@ -172,7 +176,7 @@ impl Model {
             }
         });
         Self {
-            server: ModelServer::start_with(replies, Settings::fast()),
+            server: ModelServer::start_with(replies, ModelServerSettings::fast()),
             arrivals,
         }
     }
@@ -206,7 +210,12 @@ impl Model {
     }
 }
 
-fn start(bench: &Bench, model: &Model, folder: &Path, output: Stdio) -> anyhow::Result<Child> {
+fn start_run(
+    bench: &Bench,
+    model: &TimedModel,
+    folder: &Path,
+    output: Stdio,
+) -> anyhow::Result<Child> {
     let workspace = folder.join("workspace");
     std::fs::create_dir(&workspace)?;
     Command::new(bench.program())
@@ -226,17 +235,17 @@ fn start(bench: &Bench, model: &Model, folder: &Path, output: Stdio) -> anyhow::
         .context("cannot start hotcell")
 }
 
-fn run(bench: &Bench, model: &Model) -> anyhow::Result<()> {
+fn run(bench: &Bench, model: &TimedModel) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let status = start(bench, model, folder.path(), Stdio::null())?.wait()?;
+    let status = start_run(bench, model, folder.path(), Stdio::null())?.wait()?;
     ensure!(status.success(), "`hotcell run` ended with {status}");
     Ok(())
 }
 
 /// Peak memory of all processes of a run together, in KiB.
-fn watch(bench: &Bench, model: &Model) -> anyhow::Result<u64> {
+fn measure_peak_memory(bench: &Bench, model: &TimedModel) -> anyhow::Result<u64> {
     let folder = tempfile::tempdir()?;
-    let mut child = start(bench, model, folder.path(), Stdio::null())?;
+    let mut child = start_run(bench, model, folder.path(), Stdio::null())?;
     let mut peak = 0;
     let status = loop {
         if let Some(status) = child.try_wait()? {

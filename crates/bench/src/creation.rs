@@ -3,18 +3,18 @@
 use std::time::Instant;
 
 use anyhow::ensure;
-use sandbox::{Command, Sandbox};
+use sandbox::{ExecCommand, Sandbox};
 use tokio::runtime::Runtime;
 
-use crate::peers::{Bench, PROGRAM, Peer, peers};
-use crate::report::{Goal, Report, Row};
+use crate::peers::{Bench, PeerProgram, TEST_PROGRAM, peers};
+use crate::report::{BenchGoal, BenchReport, ReportRow};
 use crate::samples::Samples;
 
 const SECTION: &str = "create + first command";
 
 /// Times of the parts of a sandbox's life, in process.
 #[derive(Default)]
-struct Life {
+struct LifetimeSamples {
     whole: Samples,
     start: Samples,
     first: Samples,
@@ -25,19 +25,19 @@ pub(crate) fn measure(
     bench: &Bench,
     runtime: &Runtime,
     rounds: usize,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> anyhow::Result<()> {
     report.begin(SECTION);
     let mut peers = peers(bench)?;
-    let mut life = Life::default();
-    runtime.block_on(live(bench, &mut Life::default()))?;
+    let mut life = LifetimeSamples::default();
+    runtime.block_on(run_sandbox(bench, &mut LifetimeSamples::default()))?;
     for _ in 0..rounds {
         for peer in peers.iter_mut().filter(|peer| peer.missing.is_none()) {
             let began = Instant::now();
             peer.run()?;
             peer.times.add_time(began.elapsed());
         }
-        runtime.block_on(live(bench, &mut life))?;
+        runtime.block_on(run_sandbox(bench, &mut life))?;
     }
     let median = |name: &str| {
         let peer = peers.iter().find(|peer| peer.name == name);
@@ -45,48 +45,53 @@ pub(crate) fn measure(
     };
     let goals = |own: f64| {
         vec![
-            Goal::at_most("of bwrap", own / median("bwrap"), 1.0),
-            Goal::at_least("faster than podman", median("podman") / own, 10.0),
+            BenchGoal::at_most("of bwrap", own / median("bwrap"), 1.0),
+            BenchGoal::at_least("faster than podman", median("podman") / own, 10.0),
         ]
     };
     for peer in &peers {
         report.add(match &peer.missing {
-            Some(why) => Row::missing(peer.name, why),
+            Some(why) => ReportRow::missing(peer.name, why),
             None if peer.name == "hotcell exec" => {
-                Row::times(peer.name, &peer.times).goals(goals(peer.times.median()))
+                ReportRow::times(peer.name, &peer.times).goals(goals(peer.times.median()))
             }
-            None => Row::times(peer.name, &peer.times),
+            None => ReportRow::times(peer.name, &peer.times),
         });
     }
-    report.add(Row::times("Sandbox, in process", &life.whole).goals(goals(life.whole.median())));
+    report.add(
+        ReportRow::times("Sandbox, in process", &life.whole).goals(goals(life.whole.median())),
+    );
     for (name, samples) in [
         ("  of which start", &life.start),
         ("  of which the command", &life.first),
         ("  of which end", &life.end),
     ] {
-        report.add(Row::times(name, samples));
+        report.add(ReportRow::times(name, samples));
     }
-    tidy(&peers);
+    remove_podman_cgroups(&peers);
     Ok(())
 }
 
-async fn live(bench: &Bench, life: &mut Life) -> anyhow::Result<()> {
+async fn run_sandbox(bench: &Bench, life: &mut LifetimeSamples) -> anyhow::Result<()> {
     let began = Instant::now();
     let sandbox = Sandbox::start(bench.spec()).await?;
     let started = Instant::now();
-    let ran = sandbox.run(Command::new([PROGRAM])).await?;
+    let ran = sandbox.run(ExecCommand::new([TEST_PROGRAM])).await?;
     let finished = Instant::now();
     sandbox.end().await;
     life.whole.add_time(began.elapsed());
     life.start.add_time(started - began);
     life.first.add_time(finished - started);
     life.end.add_time(finished.elapsed());
-    ensure!(ran.verdict.success(), "`{PROGRAM}` failed in the sandbox");
+    ensure!(
+        ran.verdict.success(),
+        "`{TEST_PROGRAM}` failed in the sandbox"
+    );
     Ok(())
 }
 
 /// Removes the cgroups that podman leaves for all of its containers, if they are empty.
-fn tidy(peers: &[Peer]) {
+fn remove_podman_cgroups(peers: &[PeerProgram]) {
     if !peers
         .iter()
         .any(|peer| peer.name == "podman" && peer.missing.is_none())

@@ -5,7 +5,7 @@ use std::fs;
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Machine {
+pub(crate) struct MachineInfo {
     pub(crate) kernel: String,
     pub(crate) processors: usize,
     pub(crate) model: String,
@@ -13,7 +13,7 @@ pub(crate) struct Machine {
     pub(crate) root: bool,
 }
 
-impl Machine {
+impl MachineInfo {
     pub(crate) fn look() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let model = read("/proc/cpuinfo")

@@ -10,6 +10,7 @@ mod creation;
 mod crowd;
 mod execution;
 mod footprint;
+mod http_client;
 mod machine;
 mod peers;
 mod processes;
@@ -19,23 +20,22 @@ mod server;
 mod streaming;
 mod tui;
 mod walls;
-mod wire;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Parser;
 
-use crate::machine::Machine;
+use crate::machine::MachineInfo;
 use crate::peers::Bench;
-use crate::report::Report;
+use crate::report::BenchReport;
 
 /// Measure sandboxes against bare processes, unshare, bwrap, runc, podman and runsc.
 #[derive(Debug, Parser)]
-struct Arguments {
+struct BenchArguments {
     /// What to measure [default: everything].
     #[arg(value_enum)]
-    parts: Vec<Part>,
+    parts: Vec<BenchPart>,
 
     /// Rounds of the creation part. The other parts scale with it.
     #[arg(long, default_value_t = 40)]
@@ -60,7 +60,7 @@ struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
+enum BenchPart {
     Creation,
     Execution,
     Streaming,
@@ -73,7 +73,7 @@ enum Part {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let arguments = BenchArguments::parse();
     let wanted = |part| arguments.parts.is_empty() || arguments.parts.contains(&part);
     let rounds = arguments.rounds.max(3);
     let bench = Bench::prepare(arguments.hotcell.clone(), arguments.image.clone())?;
@@ -83,33 +83,33 @@ fn main() -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let mut report = Report::new(Machine::look());
-    if wanted(Part::Creation) {
+    let mut report = BenchReport::new(MachineInfo::look());
+    if wanted(BenchPart::Creation) {
         creation::measure(&bench, &runtime, rounds, &mut report)?;
     }
-    if wanted(Part::Execution) {
+    if wanted(BenchPart::Execution) {
         execution::measure(&bench, &runtime, rounds * 25, &mut report)?;
     }
-    if wanted(Part::Streaming) {
+    if wanted(BenchPart::Streaming) {
         streaming::measure(&bench, &runtime, (rounds / 8).max(2), &mut report)?;
     }
-    if wanted(Part::Footprint) {
+    if wanted(BenchPart::Footprint) {
         footprint::measure(&bench, &runtime, &mut report)?;
     }
-    if wanted(Part::Crowd) {
+    if wanted(BenchPart::Crowd) {
         crowd::measure(&bench, &runtime, arguments.crowd, &mut report)?;
     }
-    if wanted(Part::Walls) {
+    if wanted(BenchPart::Walls) {
         walls::measure(&bench, &runtime, (rounds / 4).max(3), &mut report)?;
     }
     drop(runtime);
-    if wanted(Part::Agent) {
+    if wanted(BenchPart::Agent) {
         agent::measure(&bench, rounds / 2, &mut report)?;
     }
-    if wanted(Part::Server) {
+    if wanted(BenchPart::Server) {
         server::measure(&bench, rounds / 2, &mut report)?;
     }
-    if wanted(Part::Tui) {
+    if wanted(BenchPart::Tui) {
         tui::measure(&bench, rounds, &mut report)?;
     }
     report.finish(&arguments.json)

@@ -11,14 +11,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use sandbox::{Backend, Provisions, SandboxSpec};
+use sandbox::{Backend, BackendConfig, SandboxSpec};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::samples::Samples;
 
 /// The program that every command runs.
-pub(crate) const PROGRAM: &str = "/bin/true";
+pub(crate) const TEST_PROGRAM: &str = "/bin/true";
 
 /// Folders and programs that all parts use.
 #[derive(Debug)]
@@ -76,9 +76,9 @@ impl Bench {
 
     /// The default sandbox on the native backend, without an audit log.
     pub(crate) fn spec(&self) -> SandboxSpec {
-        let mut provisions = Provisions {
+        let mut provisions = BackendConfig {
             default_image: self.image.clone(),
-            ..Provisions::default()
+            ..BackendConfig::default()
         };
         // Snapshots and disks of images take seconds to make, so they are kept for the next run.
         provisions.cache.set_extension("bench");
@@ -109,7 +109,7 @@ impl Bench {
 
 /// A program that can run a command in isolation.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct PeerProgram {
     pub(crate) name: &'static str,
     pub(crate) times: Samples,
     /// Why it is not measured.
@@ -117,7 +117,7 @@ pub(crate) struct Peer {
     command: Command,
 }
 
-impl Peer {
+impl PeerProgram {
     fn new(name: &'static str, command: Command) -> Self {
         Self {
             name,
@@ -136,7 +136,7 @@ impl Peer {
     }
 
     /// Runs it once and records the reason if it cannot be measured.
-    fn prove(mut self) -> Self {
+    fn probe(mut self) -> Self {
         let needs_root = ["runc", "podman", "podman run", "runsc run"].contains(&self.name);
         if needs_root && !nix::unistd::geteuid().is_root() {
             self.missing = Some("measured as root only".to_owned());
@@ -155,15 +155,15 @@ impl Peer {
 }
 
 /// All programs to measure, each tried once.
-pub(crate) fn peers(bench: &Bench) -> anyhow::Result<Vec<Peer>> {
+pub(crate) fn peers(bench: &Bench) -> anyhow::Result<Vec<PeerProgram>> {
     let all = [
-        Peer::new("unshare", unshare()),
-        Peer::new("bwrap", bwrap(bench)),
-        Peer::new("runc", runc(bench)?),
-        Peer::new("podman", podman(bench)),
-        Peer::new("hotcell exec", bench.hotcell(&[PROGRAM])),
+        PeerProgram::new("unshare", unshare()),
+        PeerProgram::new("bwrap", bwrap(bench)),
+        PeerProgram::new("runc", runc(bench)?),
+        PeerProgram::new("podman", podman(bench)),
+        PeerProgram::new("hotcell exec", bench.hotcell(&[TEST_PROGRAM])),
     ];
-    Ok(all.into_iter().map(Peer::prove).collect())
+    Ok(all.into_iter().map(PeerProgram::probe).collect())
 }
 
 fn unshare() -> Command {
@@ -171,7 +171,7 @@ fn unshare() -> Command {
     unshare
         .args(["--user", "--map-root-user", "--mount", "--pid", "--net"])
         .args(["--ipc", "--uts", "--cgroup", "--fork", "--mount-proc"])
-        .args(["--kill-child", PROGRAM]);
+        .args(["--kill-child", TEST_PROGRAM]);
     unshare
 }
 
@@ -191,7 +191,7 @@ fn bwrap(bench: &Bench) -> Command {
             "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind",
         ])
         .arg(bench.workspace())
-        .args(["/workspace", "--chdir", "/workspace", PROGRAM]);
+        .args(["/workspace", "--chdir", "/workspace", TEST_PROGRAM]);
     bwrap
 }
 
@@ -208,7 +208,7 @@ fn runc(bench: &Bench) -> anyhow::Result<Command> {
         "hostname": "bench",
         "root": { "path": bench.rootfs(), "readonly": true },
         "process": {
-            "args": [PROGRAM], "cwd": "/workspace", "env": ["PATH=/usr/bin:/bin"],
+            "args": [TEST_PROGRAM], "cwd": "/workspace", "env": ["PATH=/usr/bin:/bin"],
             "user": { "uid": 0, "gid": 0 }, "noNewPrivileges": true,
             "capabilities": { "bounding": [], "effective": [], "permitted": [] },
         },
@@ -240,17 +240,17 @@ fn runc(bench: &Bench) -> anyhow::Result<Command> {
 
 fn podman(bench: &Bench) -> Command {
     let mut podman = podman_run(bench, &["--rm"]);
-    podman.arg(PROGRAM);
+    podman.arg(TEST_PROGRAM);
     podman
 }
 
 /// Podman alone, as in [`peers`].
-pub(crate) fn bare_podman(bench: &Bench) -> Peer {
-    Peer::new("podman run", podman(bench)).prove()
+pub(crate) fn bare_podman(bench: &Bench) -> PeerProgram {
+    PeerProgram::new("podman run", podman(bench)).probe()
 }
 
 /// Runsc alone, on the bundle of runc.
-pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<Peer> {
+pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<PeerProgram> {
     runc(bench)?;
     let bundle = bench.scratch.path();
     let mut runsc = Command::new("runsc");
@@ -260,16 +260,16 @@ pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<Peer> {
         .args(["--network=none", "--ignore-cgroups", "run", "--bundle"])
         .arg(bundle)
         .arg(format!("hotcell-bench-{}", std::process::id()));
-    Ok(Peer::new("runsc run", runsc).prove())
+    Ok(PeerProgram::new("runsc run", runsc).probe())
 }
 
 /// An idle podman container to run commands in.
-pub(crate) struct Container {
+pub(crate) struct BenchContainer {
     name: String,
     folder: PathBuf,
 }
 
-impl Container {
+impl BenchContainer {
     pub(crate) fn start(bench: &Bench) -> anyhow::Result<Self> {
         let name = format!("hotcell-bench-{}", std::process::id());
         let mut run = podman_run(bench, &["--detach", "--name", &name]);
@@ -290,13 +290,13 @@ impl Container {
     pub(crate) fn exec(&self) -> Command {
         let mut podman = podman_program(&self.folder);
         podman
-            .args(["exec", &self.name, PROGRAM])
+            .args(["exec", &self.name, TEST_PROGRAM])
             .stdin(Stdio::null());
         podman
     }
 }
 
-impl Drop for Container {
+impl Drop for BenchContainer {
     fn drop(&mut self) {
         let mut podman = podman_program(&self.folder);
         let _ = podman

@@ -5,7 +5,7 @@ use std::fs;
 
 /// Memory of some processes, in KiB.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Memory {
+pub(crate) struct ProcessMemory {
     /// Shared memory counts for each process.
     pub(crate) resident: u64,
     /// Shared memory is divided among the processes that share it.
@@ -49,19 +49,19 @@ fn stat(pid: u32, field: usize) -> Option<u64> {
 }
 
 /// Processor time used by these processes, in kernel ticks.
-pub(crate) fn ticks(pids: &[u32]) -> u64 {
+pub(crate) fn cpu_ticks(pids: &[u32]) -> u64 {
     let used = |pid: &u32| Some(stat(*pid, 11)? + stat(*pid, 12)?);
     pids.iter().filter_map(used).sum()
 }
 
 /// The memory of a process; `None` if the kernel does not report it.
-pub(crate) fn memory(pid: u32) -> Option<Memory> {
+pub(crate) fn memory(pid: u32) -> Option<ProcessMemory> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         value.split_whitespace().next()?.parse::<u64>().ok()
     };
-    Some(Memory {
+    Some(ProcessMemory {
         resident: field("Rss:")?,
         proportional: field("Pss:")?,
         private: field("Private_Clean:")? + field("Private_Dirty:")?,
@@ -69,10 +69,10 @@ pub(crate) fn memory(pid: u32) -> Option<Memory> {
 }
 
 /// The memory of several processes together; `None` if any cannot be read.
-pub(crate) fn total(pids: &[u32]) -> Option<Memory> {
-    pids.iter().try_fold(Memory::default(), |sum, pid| {
+pub(crate) fn total_memory(pids: &[u32]) -> Option<ProcessMemory> {
+    pids.iter().try_fold(ProcessMemory::default(), |sum, pid| {
         let one = memory(*pid)?;
-        Some(Memory {
+        Some(ProcessMemory {
             resident: sum.resident + one.resident,
             proportional: sum.proportional + one.proportional,
             private: sum.private + one.private,

@@ -6,25 +6,25 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::machine::Machine;
+use crate::machine::MachineInfo;
 use crate::samples::Samples;
 
 /// Everything that was measured, in order.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    machine: Machine,
-    sections: Vec<Section>,
+pub(crate) struct BenchReport {
+    machine: MachineInfo,
+    sections: Vec<ReportSection>,
 }
 
 #[derive(Debug, Serialize)]
-struct Section {
+struct ReportSection {
     name: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<ReportRow>,
 }
 
 /// One line of the table.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     name: String,
     unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     worse: Option<f64>,
     samples: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    goals: Vec<Goal>,
+    goals: Vec<BenchGoal>,
     /// Why there is no number.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Row {
 
 /// A target value, and whether it was met.
 #[derive(Debug, Serialize)]
-pub(crate) struct Goal {
+pub(crate) struct BenchGoal {
     what: &'static str,
     value: f64,
     bound: f64,
@@ -50,7 +50,7 @@ pub(crate) struct Goal {
     met: bool,
 }
 
-impl Goal {
+impl BenchGoal {
     pub(crate) fn at_most(what: &'static str, value: f64, bound: f64) -> Self {
         Self {
             what,
@@ -91,7 +91,7 @@ impl Goal {
     }
 }
 
-impl Row {
+impl ReportRow {
     fn new(name: impl Into<String>, unit: &'static str) -> Self {
         Self {
             name: name.into(),
@@ -158,7 +158,7 @@ impl Row {
         }
     }
 
-    pub(crate) fn goals(mut self, goals: Vec<Goal>) -> Self {
+    pub(crate) fn goals(mut self, goals: Vec<BenchGoal>) -> Self {
         self.goals = goals;
         self
     }
@@ -171,7 +171,7 @@ impl Row {
         let number = |value: Option<f64>| {
             value.map_or_else(String::new, |value| format!("{value:.digits$}"))
         };
-        let goals: Vec<String> = self.goals.iter().map(Goal::render).collect();
+        let goals: Vec<String> = self.goals.iter().map(BenchGoal::render).collect();
         let line = format!(
             "{:<26} {:>10} {:>10}  {:<5} {}",
             self.name,
@@ -185,8 +185,8 @@ impl Row {
 }
 
 #[allow(clippy::print_stdout)]
-impl Report {
-    pub(crate) fn new(machine: Machine) -> Self {
+impl BenchReport {
+    pub(crate) fn new(machine: MachineInfo) -> Self {
         println!(
             "Linux {}, {} processors ({}), load {}, as {}",
             machine.kernel,
@@ -207,14 +207,14 @@ impl Report {
 
     pub(crate) fn begin(&mut self, name: &'static str) {
         println!("\n{name:<26} {:>10} {:>10}", "median", "9 in 10");
-        self.sections.push(Section {
+        self.sections.push(ReportSection {
             name,
             rows: Vec::new(),
         });
     }
 
     /// Prints the row immediately, because a run takes minutes.
-    pub(crate) fn add(&mut self, row: Row) {
+    pub(crate) fn add(&mut self, row: ReportRow) {
         println!("{}", row.render());
         if let Some(section) = self.sections.last_mut() {
             section.rows.push(row);

@@ -5,47 +5,47 @@ use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use sandbox::{Command, Output, Sandbox};
+use sandbox::{CommandEvent, ExecCommand, Sandbox};
 use tokio::runtime::Runtime;
 
 use crate::peers::Bench;
-use crate::report::{Goal, Report, Row};
+use crate::report::{BenchGoal, BenchReport, ReportRow};
 use crate::samples::Samples;
 
 const SECTION: &str = "streaming to the host";
 
 /// Bytes that are sent each time.
-const AMOUNT: u64 = 1 << 30;
+const STREAM_BYTES: u64 = 1 << 30;
 
-/// Writes [`AMOUNT`] zeros, one MiB at a time.
-const WRITER: &[&str] = &["dd", "if=/dev/zero", "bs=1M", "count=1024", "status=none"];
+/// Writes [`STREAM_BYTES`] zeros, one MiB at a time.
+const WRITER_COMMAND: &[&str] = &["dd", "if=/dev/zero", "bs=1M", "count=1024", "status=none"];
 
 pub(crate) fn measure(
     bench: &Bench,
     runtime: &Runtime,
     rounds: usize,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> anyhow::Result<()> {
     report.begin(SECTION);
     let sandbox = runtime.block_on(Sandbox::start(bench.spec()))?;
     let (mut bare, mut library) = (Samples::default(), Samples::default());
     let (mut piped, mut dropped) = (Samples::default(), Samples::default());
     let add = |samples: &mut Samples, time: Duration| {
-        samples.add(AMOUNT as f64 / 1e9 / time.as_secs_f64());
+        samples.add(STREAM_BYTES as f64 / 1e9 / time.as_secs_f64());
     };
     for _ in 0..rounds {
-        let mut writer = Process::new(WRITER[0]);
-        add(&mut bare, drain(writer.args(&WRITER[1..]))?);
+        let mut writer = Process::new(WRITER_COMMAND[0]);
+        add(&mut bare, drain(writer.args(&WRITER_COMMAND[1..]))?);
         add(&mut library, runtime.block_on(consume(&sandbox))?);
-        add(&mut piped, drain(&mut bench.hotcell(WRITER))?);
-        add(&mut dropped, discard(&mut bench.hotcell(WRITER))?);
+        add(&mut piped, drain(&mut bench.hotcell(WRITER_COMMAND))?);
+        add(&mut dropped, discard(&mut bench.hotcell(WRITER_COMMAND))?);
     }
     runtime.block_on(sandbox.end());
-    let goal = |samples: &Samples| vec![Goal::at_least("GB/s", samples.median(), 1.0)];
-    report.add(Row::rates("bare pipe", &bare));
-    report.add(Row::rates("Running::next", &library).goals(goal(&library)));
-    report.add(Row::rates("hotcell exec | reader", &piped).goals(goal(&piped)));
-    report.add(Row::rates("hotcell exec > /dev/null", &dropped).goals(goal(&dropped)));
+    let goal = |samples: &Samples| vec![BenchGoal::at_least("GB/s", samples.median(), 1.0)];
+    report.add(ReportRow::rates("bare pipe", &bare));
+    report.add(ReportRow::rates("Running::next", &library).goals(goal(&library)));
+    report.add(ReportRow::rates("hotcell exec | reader", &piped).goals(goal(&piped)));
+    report.add(ReportRow::rates("hotcell exec > /dev/null", &dropped).goals(goal(&dropped)));
     Ok(())
 }
 
@@ -65,7 +65,10 @@ fn drain(command: &mut Process) -> anyhow::Result<Duration> {
         }
     }
     let status = child.wait()?;
-    ensure!(status.success() && seen == AMOUNT, "{seen} bytes, {status}");
+    ensure!(
+        status.success() && seen == STREAM_BYTES,
+        "{seen} bytes, {status}"
+    );
     Ok(began.elapsed())
 }
 
@@ -82,15 +85,17 @@ fn discard(command: &mut Process) -> anyhow::Result<Duration> {
 /// Reads and discards all output of a command in the sandbox.
 async fn consume(sandbox: &Sandbox) -> anyhow::Result<Duration> {
     let began = Instant::now();
-    let mut running = sandbox.exec(Command::new(WRITER.iter().copied())).await?;
+    let mut running = sandbox
+        .exec(ExecCommand::new(WRITER_COMMAND.iter().copied()))
+        .await?;
     let mut seen = 0;
     loop {
         match running.next().await? {
-            Output::Stdout(bytes) => seen += bytes.len() as u64,
-            Output::Stderr(_) => {}
-            Output::Ended(verdict) => {
+            CommandEvent::Stdout(bytes) => seen += bytes.len() as u64,
+            CommandEvent::Stderr(_) => {}
+            CommandEvent::Ended(verdict) => {
                 ensure!(
-                    verdict.success() && seen == AMOUNT,
+                    verdict.success() && seen == STREAM_BYTES,
                     "{seen} bytes, {verdict:?}"
                 );
                 return Ok(began.elapsed());

@@ -3,10 +3,10 @@
 //!
 //! Drives the whole program in a pseudo terminal and reads its output as a terminal does.
 
+mod idle;
 mod keys;
 mod page;
 mod pty;
-mod rest;
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,67 +16,71 @@ use std::time::Instant;
 use anyhow::Context;
 use llm::script::ScriptedReply;
 use tempfile::TempDir;
-use testkit::{ModelServer, Replies, Settings};
+use testkit::{ModelServer, ModelServerSettings, Replies};
 
-use self::pty::Pty;
+use self::pty::BenchPty;
 use crate::peers::Bench;
 use crate::processes;
-use crate::report::{Goal, Report, Row};
+use crate::report::{BenchGoal, BenchReport, ReportRow};
 use crate::samples::Samples;
 
 /// Text on the screen once the sandbox is running.
-const READY: &str = "network:";
+const READY_TEXT: &str = "network:";
 
-pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) fn measure(
+    bench: &Bench,
+    rounds: usize,
+    report: &mut BenchReport,
+) -> anyhow::Result<()> {
     report.begin("terminal UI");
-    start(bench, rounds, report)?;
+    measure_start(bench, rounds, report)?;
     keys::measure(bench, rounds * 10, report)?;
     page::measure(bench, report)?;
-    rest::measure(bench, report)
+    idle::measure(bench, report)
 }
 
 /// Time from start to a prompt.
-fn start(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+fn measure_start(bench: &Bench, rounds: usize, report: &mut BenchReport) -> anyhow::Result<()> {
     let (mut floor, mut starts) = (Samples::default(), Samples::default());
     for _ in 0..rounds {
         let begun = Instant::now();
-        let mut pty = Pty::start(Command::new("echo").arg("ready"))?;
+        let mut pty = BenchPty::start(Command::new("echo").arg("ready"))?;
         pty.wait_for("ready")?;
         floor.add_time(begun.elapsed());
 
-        let ui = Ui::prepare(Vec::new())?;
+        let ui = UiSetup::prepare(Vec::new())?;
         let mut command = ui.command(bench);
         let begun = Instant::now();
-        let mut pty = Pty::start(&mut command)?;
+        let mut pty = BenchPty::start(&mut command)?;
         pty.wait_for("\n> ")?;
         starts.add_time(begun.elapsed());
     }
-    report.add(Row::times("a bare `echo` to its word", &floor));
+    report.add(ReportRow::times("a bare `echo` to its word", &floor));
     let goals = vec![
-        Goal::at_most("ms median", starts.median(), 30.0),
-        Goal::at_most("of a bare `echo`", starts.median() / floor.median(), 15.0),
+        BenchGoal::at_most("ms median", starts.median(), 30.0),
+        BenchGoal::at_most("of a bare `echo`", starts.median() / floor.median(), 15.0),
     ];
-    report.add(Row::times("cold start to the prompt", &starts).goals(goals));
+    report.add(ReportRow::times("cold start to the prompt", &starts).goals(goals));
     Ok(())
 }
 
 /// A folder and a model for one UI.
-struct Ui {
+struct UiSetup {
     folder: TempDir,
     model: ModelServer,
 }
 
 /// A running UI. The folder and the model are dropped after the program.
-struct Opened {
-    pty: Pty,
-    ui: Ui,
+struct RunningUi {
+    pty: BenchPty,
+    ui: UiSetup,
 }
 
-impl Ui {
+impl UiSetup {
     fn prepare(replies: Vec<ScriptedReply>) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         fs::create_dir(folder.path().join("workspace"))?;
-        let model = ModelServer::start_with(Replies::list(replies), Settings::fast());
+        let model = ModelServer::start_with(Replies::list(replies), ModelServerSettings::fast());
         Ok(Self { folder, model })
     }
 
@@ -101,14 +105,14 @@ impl Ui {
         command
     }
 
-    fn open(self, bench: &Bench) -> anyhow::Result<Opened> {
-        let mut pty = Pty::start(&mut self.command(bench))?;
-        pty.wait_for(READY)?;
-        Ok(Opened { pty, ui: self })
+    fn open(self, bench: &Bench) -> anyhow::Result<RunningUi> {
+        let mut pty = BenchPty::start(&mut self.command(bench))?;
+        pty.wait_for(READY_TEXT)?;
+        Ok(RunningUi { pty, ui: self })
     }
 }
 
-impl Opened {
+impl RunningUi {
     /// Memory in KiB of the program itself, without its sandbox.
     fn resident(&self) -> anyhow::Result<u64> {
         processes::resident(self.pty.pid()).context("`hotcell` has ended")

@@ -5,29 +5,29 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use sandbox::{Backend, Command, Sandbox, SandboxError, SandboxSpec};
+use sandbox::{Backend, ExecCommand, Sandbox, SandboxError, SandboxSpec};
 use tokio::runtime::Runtime;
 
-use crate::peers::{Bench, Container, PROGRAM, Peer, bare_podman, bare_runsc};
-use crate::processes::{descendants, total};
-use crate::report::{Goal, Report, Row};
+use crate::peers::{Bench, BenchContainer, PeerProgram, TEST_PROGRAM, bare_podman, bare_runsc};
+use crate::processes::{descendants, total_memory};
+use crate::report::{BenchGoal, BenchReport, ReportRow};
 use crate::samples::Samples;
 
 /// Further commands in each round, to measure a sandbox in use rather than a new one. In the first
 /// second gVisor calibrates its clock, and an emulated kernel is still being translated.
-const COMMANDS: usize = 40;
+const COMMANDS_PER_ROUND: usize = 40;
 
 /// Number of virtual machines that run while their memory is measured.
-const HERD: usize = 4;
+const MICROVM_COUNT: usize = 4;
 
 pub(crate) fn measure(
     bench: &Bench,
     runtime: &Runtime,
     rounds: usize,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> anyhow::Result<()> {
-    creation(bench, runtime, rounds, report)?;
-    execution(bench, runtime, rounds, report)?;
+    measure_creation(bench, runtime, rounds, report)?;
+    measure_execution(bench, runtime, rounds, report)?;
     memory(bench, runtime, report)
 }
 
@@ -39,19 +39,19 @@ fn spec(bench: &Bench, backend: Backend) -> SandboxSpec {
 }
 
 /// A backend, and the bare program that it is compared with.
-struct Contender {
+struct BackendContender {
     backend: Backend,
-    bare: Option<Peer>,
+    bare: Option<PeerProgram>,
     times: Samples,
     /// Time until nothing of it is left, which is when a bare program ends.
     whole: Samples,
     missing: Option<String>,
 }
 
-impl Contender {
+impl BackendContender {
     /// Tries both once. The first virtual machine makes the snapshot that all others start from.
-    fn new(bench: &Bench, runtime: &Runtime, backend: Backend, bare: Option<Peer>) -> Self {
-        let missing = runtime.block_on(live(bench, backend)).err();
+    fn new(bench: &Bench, runtime: &Runtime, backend: Backend, bare: Option<PeerProgram>) -> Self {
+        let missing = runtime.block_on(start_sandbox(bench, backend)).err();
         Self {
             backend,
             bare,
@@ -62,11 +62,11 @@ impl Contender {
     }
 }
 
-fn creation(
+fn measure_creation(
     bench: &Bench,
     runtime: &Runtime,
     rounds: usize,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> anyhow::Result<()> {
     report.begin("create + first command, by backend");
     let mut contenders = [
@@ -75,7 +75,7 @@ fn creation(
         (Backend::Gvisor, Some(bare_runsc(bench)?)),
         (Backend::Microvm, None),
     ]
-    .map(|(backend, bare)| Contender::new(bench, runtime, backend, bare));
+    .map(|(backend, bare)| BackendContender::new(bench, runtime, backend, bare));
     for _ in 0..rounds {
         for contender in &mut contenders {
             if let Some(bare) = &mut contender.bare
@@ -87,7 +87,7 @@ fn creation(
             }
             if contender.missing.is_none() {
                 let began = Instant::now();
-                let sandbox = runtime.block_on(live(bench, contender.backend))?;
+                let sandbox = runtime.block_on(start_sandbox(bench, contender.backend))?;
                 contender.times.add_time(began.elapsed());
                 runtime.block_on(sandbox.end());
                 contender.whole.add_time(began.elapsed());
@@ -99,49 +99,55 @@ fn creation(
         let mut bare_median = None;
         if let Some(bare) = &contender.bare {
             report.add(match &bare.missing {
-                Some(why) => Row::missing(bare.name, why),
-                None => Row::times(bare.name, &bare.times),
+                Some(why) => ReportRow::missing(bare.name, why),
+                None => ReportRow::times(bare.name, &bare.times),
             });
             bare_median = Some(bare.times.median());
         }
         let own = contender.times.median();
         let goals = match (contender.backend, bare_median) {
-            (_, Some(bare)) => vec![Goal::at_most("of the bare program", own / bare, 1.2)],
-            (Backend::Microvm, None) => vec![Goal::at_most("ms from snapshot", own, 500.0)],
+            (_, Some(bare)) => vec![BenchGoal::at_most("of the bare program", own / bare, 1.2)],
+            (Backend::Microvm, None) => vec![BenchGoal::at_most("ms from snapshot", own, 500.0)],
             _ => Vec::new(),
         };
         report.add(match &contender.missing {
-            Some(why) => Row::missing(name, why),
-            None => Row::times(name, &contender.times).goals(goals),
+            Some(why) => ReportRow::missing(name, why),
+            None => ReportRow::times(name, &contender.times).goals(goals),
         });
         if contender.missing.is_none() {
-            report.add(Row::times(format!("{name}, and its end"), &contender.whole));
+            report.add(ReportRow::times(
+                format!("{name}, and its end"),
+                &contender.whole,
+            ));
         }
     }
     Ok(())
 }
 
 /// A sandbox that has run its first command.
-async fn live(bench: &Bench, backend: Backend) -> anyhow::Result<Sandbox> {
+async fn start_sandbox(bench: &Bench, backend: Backend) -> anyhow::Result<Sandbox> {
     let sandbox = Sandbox::start(spec(bench, backend)).await?;
-    run(&sandbox).await?;
+    run_command(&sandbox).await?;
     Ok(sandbox)
 }
 
-async fn run(sandbox: &Sandbox) -> anyhow::Result<()> {
-    let ran = sandbox.run(Command::new([PROGRAM])).await?;
-    ensure!(ran.verdict.success(), "`{PROGRAM}` failed in the sandbox");
+async fn run_command(sandbox: &Sandbox) -> anyhow::Result<()> {
+    let ran = sandbox.run(ExecCommand::new([TEST_PROGRAM])).await?;
+    ensure!(
+        ran.verdict.success(),
+        "`{TEST_PROGRAM}` failed in the sandbox"
+    );
     Ok(())
 }
 
-fn execution(
+fn measure_execution(
     bench: &Bench,
     runtime: &Runtime,
     rounds: usize,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> anyhow::Result<()> {
     report.begin("a further command, by backend");
-    let bare = Container::start(bench);
+    let bare = BenchContainer::start(bench);
     let mut bare_times = Samples::default();
     if let Ok(container) = &bare {
         for _ in 0..rounds {
@@ -152,8 +158,8 @@ fn execution(
         }
     }
     report.add(match &bare {
-        Ok(_) => Row::times("podman exec", &bare_times),
-        Err(error) => Row::missing("podman exec", format!("{error:#}")),
+        Ok(_) => ReportRow::times("podman exec", &bare_times),
+        Err(error) => ReportRow::missing("podman exec", format!("{error:#}")),
     });
     drop(bare);
     for backend in [
@@ -162,59 +168,59 @@ fn execution(
         Backend::Gvisor,
         Backend::Microvm,
     ] {
-        let sandbox = match runtime.block_on(live(bench, backend)) {
+        let sandbox = match runtime.block_on(start_sandbox(bench, backend)) {
             Ok(sandbox) => sandbox,
             Err(error) => {
-                report.add(Row::missing(backend.name(), format!("{error:#}")));
+                report.add(ReportRow::missing(backend.name(), format!("{error:#}")));
                 continue;
             }
         };
         let mut times = Samples::default();
-        for _ in 0..rounds * COMMANDS {
+        for _ in 0..rounds * COMMANDS_PER_ROUND {
             let began = Instant::now();
-            runtime.block_on(run(&sandbox))?;
+            runtime.block_on(run_command(&sandbox))?;
             times.add_time(began.elapsed());
         }
         let floor = match backend {
-            Backend::Microvm => Some(runtime.block_on(by_shell(&sandbox, rounds))?),
+            Backend::Microvm => Some(runtime.block_on(time_in_shell(&sandbox, rounds))?),
             _ => None,
         };
         runtime.block_on(sandbox.end());
         let own = times.median();
         let goal = match backend {
-            Backend::Microvm => Goal::at_most("ms median", own, 5.0),
-            _ => Goal::at_least("faster than podman exec", bare_times.median() / own, 20.0),
+            Backend::Microvm => BenchGoal::at_most("ms median", own, 5.0),
+            _ => BenchGoal::at_least("faster than podman exec", bare_times.median() / own, 20.0),
         };
-        report.add(Row::times(backend.name(), &times).goals(vec![goal]));
+        report.add(ReportRow::times(backend.name(), &times).goals(vec![goal]));
         if let Some(floor) = floor {
-            report.add(Row::times("microvm, by a shell inside", &floor));
+            report.add(ReportRow::times("microvm, by a shell inside", &floor));
         }
     }
     Ok(())
 }
 
 /// Time of a command without the link: a shell inside runs many commands, one after the other.
-async fn by_shell(sandbox: &Sandbox, rounds: usize) -> anyhow::Result<Samples> {
-    let script = format!("for i in $(seq {COMMANDS}); do {PROGRAM}; done");
+async fn time_in_shell(sandbox: &Sandbox, rounds: usize) -> anyhow::Result<Samples> {
+    let script = format!("for i in $(seq {COMMANDS_PER_ROUND}); do {TEST_PROGRAM}; done");
     let mut times = Samples::default();
     for _ in 0..rounds {
         let began = Instant::now();
-        let ran = sandbox.run(Command::new(["sh", "-c", &script])).await?;
+        let ran = sandbox.run(ExecCommand::new(["sh", "-c", &script])).await?;
         ensure!(ran.verdict.success(), "the shell failed in the sandbox");
-        times.add_time(began.elapsed() / COMMANDS as u32);
+        times.add_time(began.elapsed() / COMMANDS_PER_ROUND as u32);
     }
     Ok(times)
 }
 
 /// Memory of an additional virtual machine while others of the same snapshot run.
-fn memory(bench: &Bench, runtime: &Runtime, report: &mut Report) -> anyhow::Result<()> {
+fn memory(bench: &Bench, runtime: &Runtime, report: &mut BenchReport) -> anyhow::Result<()> {
     report.begin("memory of one more microvm");
     let herd = || -> Result<Vec<Sandbox>, SandboxError> {
         runtime.block_on(async {
             let mut herd = Vec::new();
-            for _ in 0..HERD {
+            for _ in 0..MICROVM_COUNT {
                 let sandbox = Sandbox::start(spec(bench, Backend::Microvm)).await?;
-                sandbox.run(Command::new([PROGRAM])).await?;
+                sandbox.run(ExecCommand::new([TEST_PROGRAM])).await?;
                 herd.push(sandbox);
             }
             Ok(herd)
@@ -223,12 +229,12 @@ fn memory(bench: &Bench, runtime: &Runtime, report: &mut Report) -> anyhow::Resu
     let mut herd = match herd() {
         Ok(herd) => herd,
         Err(error) => {
-            report.add(Row::missing("microvm", error.to_string()));
+            report.add(ReportRow::missing("microvm", error.to_string()));
             return Ok(());
         }
     };
     let proportional = || {
-        let memory = total(&descendants()).context("the kernel does not tell this user")?;
+        let memory = total_memory(&descendants()).context("the kernel does not tell this user")?;
         anyhow::Ok(memory.proportional)
     };
     let all = proportional()?;
@@ -239,10 +245,10 @@ fn memory(bench: &Bench, runtime: &Runtime, report: &mut Report) -> anyhow::Resu
     for sandbox in herd {
         runtime.block_on(sandbox.end());
     }
-    let more = all.saturating_sub(one) / (HERD as u64 - 1);
-    report.add(Row::size("the first, proportional", one));
+    let more = all.saturating_sub(one) / (MICROVM_COUNT as u64 - 1);
+    report.add(ReportRow::size("the first, proportional", one));
     report.add(
-        Row::size("one more, proportional", more).goals(vec![Goal::at_most(
+        ReportRow::size("one more, proportional", more).goals(vec![BenchGoal::at_most(
             "MiB",
             more as f64 / 1024.0,
             70.0,

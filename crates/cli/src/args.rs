@@ -14,14 +14,15 @@ use clap::{Args, Parser};
 use sandbox::{Backend, Strength};
 
 pub(crate) use self::agent::{
-    Agent, BudgetFlags, ConfigCommand, EnvCommand, ModelFlags, Replay, Resume, Run, SessionName,
-    SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags, Undo,
+    AgentFlags, BudgetFlags, ConfigCommand, EnvCommand, ModelFlags, ReplayFlags, ResumeFlags,
+    RunFlags, SessionName, SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags,
+    UndoFlags,
 };
-pub(crate) use self::chat::Chat;
-pub(crate) use self::image::{ImageBuild, ImageCommand};
-pub(crate) use self::server::{KeysCommand, Serve};
+pub(crate) use self::chat::ChatFlags;
+pub(crate) use self::image::{ImageBuildFlags, ImageCommand};
+pub(crate) use self::server::{KeysCommand, ServeFlags};
 use crate::values::{
-    Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
+    EnvVariable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
 };
 
 /// A coding agent that runs every command in a sandbox. Without a subcommand, start a chat.
@@ -32,12 +33,12 @@ use crate::values::{
     max_term_width = 100,
     args_conflicts_with_subcommands = true
 )]
-pub(crate) struct Arguments {
+pub(crate) struct CliArguments {
     #[command(subcommand)]
     pub(crate) subcommand: Option<Subcommand>,
 
     #[command(flatten)]
-    pub(crate) chat: Chat,
+    pub(crate) chat: ChatFlags,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -47,22 +48,22 @@ pub(crate) enum Subcommand {
     /// Progress goes to standard error, the answer to standard output. The exit code is 0 when
     /// the model is done, 1 when the task failed, 2 for wrong input, 3 when a budget is used up,
     /// 4 when the provider failed, 130 when it was interrupted.
-    Run(Box<Run>),
+    Run(Box<RunFlags>),
     /// Resume a session, with a new prompt or where it was cut short.
-    Resume(Box<Resume>),
+    Resume(Box<ResumeFlags>),
     /// Run a demo without an API key: a scripted model, a real sandbox, real tools.
-    Demo(Box<Agent>),
+    Demo(Box<AgentFlags>),
     /// List, show, search, export and delete sessions.
     Sessions(SessionsCommand),
     /// Undo the last turn of a session: its files and its part of the conversation.
-    Undo(Box<Undo>),
+    Undo(Box<UndoFlags>),
     /// Run the recorded tool calls of a session again and report where results differ.
-    Replay(Box<Replay>),
+    Replay(Box<ReplayFlags>),
     /// Start a server that runs jobs over HTTP, with a web UI.
     ///
     /// Requires no keys while it listens on this machine only. On SIGTERM or Ctrl-C, running jobs
     /// are parked and resumed at the next start.
-    Serve(Box<Serve>),
+    Serve(Box<ServeFlags>),
     /// Create, list and revoke API keys of the server.
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -88,10 +89,10 @@ pub(crate) enum Subcommand {
     /// Standard input, output and error pass through unchanged. The exit code is the command's own,
     /// 124 if it timed out, 137 if a limit killed it, 125 if the sandbox could not be started, 126
     /// or 127 if the command could not be started.
-    Exec(Box<Exec>),
+    Exec(Box<ExecFlags>),
     /// Check what protects a sandbox on this machine by starting one; with `--probe`, one per
     /// backend.
-    Doctor(Doctor),
+    Doctor(DoctorFlags),
     /// Build, list and remove images (root file systems for sandboxes).
     #[command(subcommand)]
     Image(ImageCommand),
@@ -105,7 +106,7 @@ pub(crate) enum Subcommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Exec {
+pub(crate) struct ExecFlags {
     #[command(flatten)]
     pub(crate) sandbox: SandboxFlags,
 
@@ -115,7 +116,7 @@ pub(crate) struct Exec {
 
     /// Environment variable for the command; can be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<Variable>,
+    pub(crate) env: Vec<EnvVariable>,
 
     /// Allocate a terminal for the command.
     #[arg(short = 't', long)]
@@ -201,7 +202,7 @@ pub(crate) struct WallFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorFlags {
     /// Start a sandbox with every backend and store the results for `--backend auto`.
     #[arg(long)]
     pub(crate) probe: bool,

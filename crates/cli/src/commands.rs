@@ -6,32 +6,34 @@ pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
-mod drive;
 pub(crate) mod env;
 pub(crate) mod exec;
+pub(crate) mod generated_docs;
 pub(crate) mod image;
 pub(crate) mod keys;
-pub(crate) mod pages;
 pub(crate) mod replay;
 pub(crate) mod run;
+mod run_command;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod undo;
 
 use std::io::{self, Write};
 
-use crate::complaint::{Complaint, FAILED};
+use crate::cli_error::{CliError, SANDBOX_FAILED};
 
 /// The runtime of a command: single-threaded, plus threads for blocking work.
-fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
+fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Complaint::new(FAILED, format!("cannot start the runtime: {error}")))
+        .map_err(|error| {
+            CliError::new(SANDBOX_FAILED, format!("cannot start the runtime: {error}"))
+        })
 }
 
 /// Writes to standard output.
-fn print(text: &str) -> Result<u8, Complaint> {
+fn print(text: &str) -> Result<u8, CliError> {
     let mut output = io::stdout().lock();
     written(
         output
@@ -41,10 +43,10 @@ fn print(text: &str) -> Result<u8, Complaint> {
 }
 
 /// The exit code after writing. A closed pipe is no error of this program.
-fn written(outcome: io::Result<()>) -> Result<u8, Complaint> {
+fn written(outcome: io::Result<()>) -> Result<u8, CliError> {
     match outcome {
         Ok(()) => Ok(0),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(141),
-        Err(error) => Err(Complaint::new(1, format!("cannot write: {error}"))),
+        Err(error) => Err(CliError::new(1, format!("cannot write: {error}"))),
     }
 }

@@ -12,19 +12,19 @@ use protocol::{Event, EventKind, Outcome};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::json::write_line;
-pub(crate) use self::status::{dollars, line as spent, tokens};
+pub(crate) use self::status::{dollars, spending_line as spent, tokens};
 pub(crate) use self::text::{TextView, clean, first_line};
 pub(crate) use self::transcript::transcript;
 
 /// How to show a session.
-pub(crate) enum View {
+pub(crate) enum SessionView {
     Json,
     Text(TextView),
 }
 
 /// Result of the first command.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Ending {
+pub(crate) enum CommandEnding {
     Turn(Outcome),
     Undone,
     Refused(String),
@@ -33,22 +33,22 @@ pub(crate) enum Ending {
 }
 
 /// Shows events until there are no more. Signals `done` once the first command is complete.
-pub(crate) fn show(
-    mut view: View,
+pub(crate) fn show_events(
+    mut view: SessionView,
     mut events: mpsc::Receiver<Event>,
     done: oneshot::Sender<()>,
-) -> std::io::Result<Ending> {
-    let mut ending = Ending::None;
+) -> std::io::Result<CommandEnding> {
+    let mut ending = CommandEnding::None;
     let mut done = Some(done);
     while let Some(event) = events.blocking_recv() {
         match &mut view {
-            View::Json => write_line(&event)?,
-            View::Text(view) => view.show(&event)?,
+            SessionView::Json => write_line(&event)?,
+            SessionView::Text(view) => view.show(&event)?,
         }
         let ended = match event.kind {
-            EventKind::TurnEnded { outcome, .. } => Ending::Turn(outcome),
-            EventKind::Undone { .. } | EventKind::Redone { .. } => Ending::Undone,
-            EventKind::CommandRefused { reason } => Ending::Refused(reason),
+            EventKind::TurnEnded { outcome, .. } => CommandEnding::Turn(outcome),
+            EventKind::Undone { .. } | EventKind::Redone { .. } => CommandEnding::Undone,
+            EventKind::CommandRefused { reason } => CommandEnding::Refused(reason),
             _ => continue,
         };
         ending = ended;
@@ -56,7 +56,7 @@ pub(crate) fn show(
             let _ = done.send(());
         }
     }
-    if let View::Text(view) = &mut view {
+    if let SessionView::Text(view) = &mut view {
         view.finish()?;
     }
     Ok(ending)

@@ -25,22 +25,22 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::backends::provisions;
 pub(crate) use self::env_choice::{confirm as confirm_env_file, warn_refused};
 pub(crate) use self::env_file::EnvFile;
-pub(crate) use self::env_trust::Record as EnvRecord;
+pub(crate) use self::env_trust::EnvTrustRecord as EnvRecord;
 pub(crate) use self::files::read_small_text;
 use self::keys::DEFAULT_WORKSPACE;
-pub(crate) use self::keys::{KEYS, Key};
+pub(crate) use self::keys::{SETTING_KEYS, SettingKey};
 pub(crate) use self::model::{
-    Chosen, ceilings, choose_model, model_named, prices, provider, reply_tokens,
+    ModelSettings, budget_limits, choose_model, model_named, prices, provider, reply_tokens,
 };
 pub(crate) use self::models::ConfiguredModels;
-pub(crate) use self::rules::{approvals, remember, rules_file};
+pub(crate) use self::rules::{approvals, rules_file, save_rule};
 pub(crate) use self::sandbox::{data_folder, sandbox_spec, walls, workspace};
 use crate::args::{ModelFlags, SandboxFlags, StoreFlags};
-use crate::complaint::{Complaint, warn};
+use crate::cli_error::{CliError, warn};
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum SettingSource {
     Default,
     /// `.env`, or the file that `--env-file` names.
     EnvFile(PathBuf),
@@ -49,14 +49,14 @@ pub(crate) enum Source {
     Flag,
 }
 
-impl Source {
+impl SettingSource {
     /// Whether the value was set under its variable name.
     pub(crate) fn is_variable(&self) -> bool {
         matches!(self, Self::Environment | Self::EnvFile(_))
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
@@ -71,7 +71,7 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) value: String,
-    pub(crate) source: Source,
+    pub(crate) source: SettingSource,
 }
 
 /// The settings in effect, by key name.
@@ -88,7 +88,7 @@ pub(crate) struct Settings {
 
 /// The flags that are also settings.
 #[derive(Debug, Default)]
-pub(crate) struct Overrides {
+pub(crate) struct SettingOverrides {
     values: Vec<(&'static str, String)>,
     workspace: Option<PathBuf>,
     config: Option<PathBuf>,
@@ -98,7 +98,7 @@ pub(crate) struct Overrides {
     wants_model: bool,
 }
 
-impl Overrides {
+impl SettingOverrides {
     pub(crate) fn sandbox(mut self, flags: &SandboxFlags) -> Self {
         self.workspace = flags.workspace.clone();
         self
@@ -142,7 +142,7 @@ impl Overrides {
     }
 
     /// Workspaces named by flags, environment and file.
-    fn workspaces(&self, file: &sources::FromFile) -> Vec<PathBuf> {
+    fn workspaces(&self, file: &sources::SettingsFile) -> Vec<PathBuf> {
         let named = [
             self.workspace.clone(),
             std::env::var_os("SAFEDIR").map(PathBuf::from),
@@ -157,12 +157,12 @@ impl Overrides {
 }
 
 impl Settings {
-    pub(crate) fn read(overrides: &Overrides) -> Result<Self, Complaint> {
+    pub(crate) fn read(overrides: &SettingOverrides) -> Result<Self, CliError> {
         let file = sources::read_file(overrides.config.as_deref())?;
         if let Some(warning) = &file.warning {
             warn(warning);
         }
-        let env_file = env_choice::chosen(
+        let env_file = env_choice::env_file_to_use(
             overrides.env_file.as_deref(),
             &overrides.workspaces(&file),
             overrides.wants_model,
@@ -170,21 +170,24 @@ impl Settings {
         let env_path = env_file.as_ref().map(|file| file.path.clone());
         let from_env_file = |name: &str| env_file.as_ref()?.values.get(name).cloned();
         let mut settings = Self::default();
-        for key in KEYS {
+        for key in SETTING_KEYS {
             let flag = overrides.values.iter().find(|(name, _)| *name == key.name);
             let from_environment = |name: &str| std::env::var(name).ok();
             let candidates = [
-                (flag.map(|(_, value)| value.clone()), Source::Flag),
+                (flag.map(|(_, value)| value.clone()), SettingSource::Flag),
                 (
                     file.values.get(key.name).cloned(),
-                    Source::File(file.path.clone()),
+                    SettingSource::File(file.path.clone()),
                 ),
-                (key.variable.and_then(from_environment), Source::Environment),
+                (
+                    key.variable.and_then(from_environment),
+                    SettingSource::Environment,
+                ),
                 (
                     key.variable.and_then(from_env_file),
-                    Source::EnvFile(env_path.clone().unwrap_or_default()),
+                    SettingSource::EnvFile(env_path.clone().unwrap_or_default()),
                 ),
-                (key.default.map(str::to_owned), Source::Default),
+                (key.default.map(str::to_owned), SettingSource::Default),
             ];
             // An empty variable counts as not set.
             let found = candidates.into_iter().find_map(|(value, source)| {
@@ -210,14 +213,14 @@ impl Settings {
         &self,
         name: &'static str,
         parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Complaint> {
+    ) -> Result<Option<T>, CliError> {
         let Some(setting) = self.get(name) else {
             return Ok(None);
         };
         parse(&setting.value).map(Some).map_err(|why| {
             let Setting { value, source } = setting;
             let name = self.name(name);
-            Complaint::usage(format!("`{name}` from {source} is `{value}`: {why}"))
+            CliError::usage(format!("`{name}` from {source} is `{value}`: {why}"))
                 .hint("`hotcell config` shows all settings and where they come from".to_owned())
         })
     }
@@ -225,7 +228,7 @@ impl Settings {
     /// The name of a setting in the source of its value.
     fn name(&self, name: &'static str) -> &'static str {
         let is_variable = |setting: &&Setting| setting.source.is_variable();
-        let key = KEYS.iter().find(|key| key.name == name);
+        let key = SETTING_KEYS.iter().find(|key| key.name == name);
         match (self.get(name).filter(is_variable), key) {
             (Some(_), Some(key)) => key.variable.unwrap_or(name),
             _ => name,

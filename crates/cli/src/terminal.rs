@@ -32,11 +32,11 @@ pub(crate) fn size() -> TerminalSize {
 }
 
 /// Raw mode, until it is dropped.
-pub(crate) struct Raw {
+pub(crate) struct RawMode {
     before: Termios,
 }
 
-impl Raw {
+impl RawMode {
     /// `None` if standard input is not a terminal.
     pub(crate) fn enter() -> Option<Self> {
         let stdin = io::stdin();
@@ -51,7 +51,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
     }

@@ -26,16 +26,16 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 
 /// `500ms`, `30s`, `5m`, `1h`, `7d`; a bare number is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "a time is a whole number with ms, s, m, h or d, such as `30s`";
+    const TIME_FORMAT: &str = "a time is a whole number with ms, s, m, h or d, such as `30s`";
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| FORM)?;
+    let number: u64 = digits.parse().map_err(|_| TIME_FORMAT)?;
     let milliseconds = match &text[digits.len()..] {
         "ms" => 1,
         "" | "s" => 1000,
         "m" | "min" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(FORM.into()),
+        _ => return Err(TIME_FORMAT.into()),
     };
     match number.checked_mul(milliseconds) {
         Some(0) => Err("a time must be greater than 0".into()),
@@ -89,12 +89,12 @@ pub(crate) fn parse_cost(text: &str) -> Result<f64, String> {
 
 /// `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Variable {
+pub(crate) struct EnvVariable {
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-impl FromStr for Variable {
+impl FromStr for EnvVariable {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn variables() {
-        let parsed: Variable = "A=b=c".parse().unwrap();
+        let parsed: EnvVariable = "A=b=c".parse().unwrap();
         assert_eq!((parsed.name.as_str(), parsed.value.as_str()), ("A", "b=c"));
-        assert!("A".parse::<Variable>().is_err());
-        assert!("=x".parse::<Variable>().is_err());
+        assert!("A".parse::<EnvVariable>().is_err());
+        assert!("=x".parse::<EnvVariable>().is_err());
     }
 }

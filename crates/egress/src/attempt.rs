@@ -1,37 +1,37 @@
 //! Ensures that every connection attempt is reported exactly once.
 //!
-//! An [`Attempt`] lives as long as the work on it. The work can be dropped at any await, when a client
+//! An [`EgressAttempt`] lives as long as the work on it. The work can be dropped at any await, when a client
 //! disconnects or a sandbox ends. An attempt that has not been reported by then is reported on drop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::connection::{Connection, Reason, Verdict};
+use crate::connection::{ConnectionRecord, ConnectionVerdict, DenialReason};
 use crate::egress::Egress;
-use crate::host::Target;
-use crate::rules::Rule;
+use crate::host::ConnectTarget;
+use crate::rules::EgressRule;
 
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct EgressAttempt {
     egress: Arc<Egress>,
-    pub(crate) target: Target,
+    pub(crate) target: ConnectTarget,
     /// Set once connected.
-    admitted: Option<Admitted>,
+    admitted: Option<AdmittedTarget>,
     told: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Admitted {
-    rule: Rule,
+struct AdmittedTarget {
+    rule: EgressRule,
     because: String,
     address: SocketAddr,
 }
 
-impl Attempt {
-    pub(crate) fn new(egress: &Arc<Egress>, target: &Target) -> Attempt {
+impl EgressAttempt {
+    pub(crate) fn new(egress: &Arc<Egress>, target: &ConnectTarget) -> EgressAttempt {
         let (egress, target) = (Arc::clone(egress), target.clone());
-        Attempt {
+        EgressAttempt {
             egress,
             target,
             admitted: None,
@@ -40,8 +40,8 @@ impl Attempt {
     }
 
     /// Stores what is reported if nothing fails from here on.
-    pub(crate) fn admit(&mut self, rule: Rule, because: String, address: SocketAddr) {
-        self.admitted = Some(Admitted {
+    pub(crate) fn admit(&mut self, rule: EgressRule, because: String, address: SocketAddr) {
+        self.admitted = Some(AdmittedTarget {
             rule,
             because,
             address,
@@ -60,7 +60,7 @@ impl Attempt {
         if let Some(admitted) = &self.admitted
             && !self.told.swap(true, Ordering::Relaxed)
         {
-            self.tell(Verdict::Allowed {
+            self.tell(ConnectionVerdict::Allowed {
                 rule: admitted.because.clone(),
             });
         }
@@ -68,23 +68,23 @@ impl Attempt {
 
     /// Reports that it was denied. If it was reported as allowed before, this counts as another attempt
     /// on the same connection and is reported as well.
-    pub(crate) fn denied(&self, reason: Reason) {
+    pub(crate) fn denied(&self, reason: DenialReason) {
         self.told.store(true, Ordering::Relaxed);
-        self.tell(Verdict::Denied { reason });
+        self.tell(ConnectionVerdict::Denied { reason });
     }
 
-    fn tell(&self, verdict: Verdict) {
+    fn tell(&self, verdict: ConnectionVerdict) {
         let address = match (&verdict, &self.admitted) {
             (
-                Verdict::Denied {
-                    reason: Reason::NotPublic { address, port, .. },
+                ConnectionVerdict::Denied {
+                    reason: DenialReason::NotPublic { address, port, .. },
                 },
                 _,
             ) => Some(SocketAddr::new(*address, *port)),
             (_, Some(admitted)) => Some(admitted.address),
             (_, None) => None,
         };
-        self.egress.tell(Connection {
+        self.egress.tell(ConnectionRecord {
             host: self.target.host.to_string(),
             port: self.target.port,
             address,
@@ -93,11 +93,11 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for EgressAttempt {
     fn drop(&mut self) {
         self.allowed();
         if !self.told.load(Ordering::Relaxed) {
-            self.denied(Reason::Abandoned {
+            self.denied(DenialReason::Abandoned {
                 target: self.target.clone(),
             });
         }

@@ -7,52 +7,58 @@ use std::net::{IpAddr, SocketAddr};
 use hyper::StatusCode;
 use thiserror::Error;
 
-use crate::address::Class;
-use crate::host::{Host, HostError, Target};
-use crate::rules::Rule;
+use crate::address::AddressClass;
+use crate::host::{ConnectTarget, Host, HostError};
+use crate::rules::EgressRule;
 
 /// One attempt to reach a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionRecord {
     /// The requested name or address. Text that is not a host is escaped and truncated.
     pub host: String,
     /// The requested port; 0 if it could not be read.
     pub port: u16,
     /// The address that was connected to or refused, if known.
     pub address: Option<SocketAddr>,
-    pub verdict: Verdict,
+    pub verdict: ConnectionVerdict,
 }
 
 /// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConnectionVerdict {
     Allowed {
         /// The rule that allowed it, or who allowed it on request.
         rule: String,
     },
     Denied {
-        reason: Reason,
+        reason: DenialReason,
     },
 }
 
 /// Why an attempt was denied or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum DenialReason {
     /// Denied by default.
     #[error("no rule allows `{target}`")]
-    NoRule { target: Target },
+    NoRule { target: ConnectTarget },
     /// Denied by a rule.
     #[error("rule `{rule}` denies `{target}`")]
-    Denied { rule: Rule, target: Target },
+    Denied {
+        rule: EgressRule,
+        target: ConnectTarget,
+    },
     /// Approval was required, and it was refused or could not be obtained.
     #[error("`{target}` is not opened: {because}")]
-    Refused { target: Target, because: String },
+    Refused {
+        target: ConnectTarget,
+        because: String,
+    },
     /// The name resolves to an address that sandboxes must not reach.
     #[error("`{name}` resolves to the {class} address {address}")]
     NotPublic {
         name: String,
-        class: Class,
+        class: AddressClass,
         address: IpAddr,
         port: u16,
     },
@@ -61,31 +67,34 @@ pub enum Reason {
     Unresolved { name: String, error: String },
     /// None of the checked addresses accepted the connection.
     #[error("cannot connect to `{target}`: {error}")]
-    Connect { target: Target, error: String },
+    Connect {
+        target: ConnectTarget,
+        error: String,
+    },
     /// The client disconnected or the sandbox ended before the target was reached.
     #[error("the attempt to reach `{target}` was abandoned")]
-    Abandoned { target: Target },
+    Abandoned { target: ConnectTarget },
     /// The sandbox has too many connections open.
     #[error("cannot connect to `{target}`: too many connections are open")]
-    TooMany { target: Target },
+    TooMany { target: ConnectTarget },
     /// TLS for a host other than the tunnel's target.
     #[error("TLS server name `{}` differs from the CONNECT target `{target}`", name.escape_debug())]
-    ServerName { name: String, target: Target },
+    ServerName { name: String, target: ConnectTarget },
     /// TLS without a server name.
     #[error("TLS without a server name, to the CONNECT target `{target}`")]
-    NoServerName { target: Target },
+    NoServerName { target: ConnectTarget },
     /// A ClientHello that different parsers could read differently.
     #[error("malformed TLS hello, to the CONNECT target `{target}`")]
-    BadHello { target: Target },
+    BadHello { target: ConnectTarget },
     /// A request for a host other than the one connected to.
     #[error("Host header `{}` differs from the target `{target}`", host.escape_debug())]
-    HostHeader { host: String, target: Target },
+    HostHeader { host: String, target: ConnectTarget },
     /// Neither TLS nor HTTP, and the rule has no port.
     #[error("neither TLS nor HTTP, to `{target}`, which is allowed without naming the port")]
-    Protocol { target: Target },
+    Protocol { target: ConnectTarget },
     /// HTTP/2 without TLS, which could contain requests for other hosts.
     #[error("HTTP/2 without TLS, to `{target}`")]
-    Http2 { target: Target },
+    Http2 { target: ConnectTarget },
     /// A request with an invalid target.
     #[error("bad target `{}`: {error}", text.escape_debug())]
     BadTarget { text: String, error: HostError },
@@ -100,50 +109,52 @@ pub enum Reason {
     BadRequest { error: String },
 }
 
-impl Reason {
+impl DenialReason {
     /// The status for the client. 403 is used only for denials.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Reason::NoRule { .. }
-            | Reason::Denied { .. }
-            | Reason::Refused { .. }
-            | Reason::NotPublic { .. }
-            | Reason::ServerName { .. }
-            | Reason::NoServerName { .. }
-            | Reason::BadHello { .. }
-            | Reason::HostHeader { .. }
-            | Reason::Protocol { .. }
-            | Reason::Http2 { .. } => StatusCode::FORBIDDEN,
-            Reason::Unresolved { .. } | Reason::Connect { .. } | Reason::Abandoned { .. } => {
-                StatusCode::BAD_GATEWAY
-            }
-            Reason::TooMany { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Reason::BadTarget { .. }
-            | Reason::Scheme { .. }
-            | Reason::NotForProxy
-            | Reason::BadRequest { .. } => StatusCode::BAD_REQUEST,
+            DenialReason::NoRule { .. }
+            | DenialReason::Denied { .. }
+            | DenialReason::Refused { .. }
+            | DenialReason::NotPublic { .. }
+            | DenialReason::ServerName { .. }
+            | DenialReason::NoServerName { .. }
+            | DenialReason::BadHello { .. }
+            | DenialReason::HostHeader { .. }
+            | DenialReason::Protocol { .. }
+            | DenialReason::Http2 { .. } => StatusCode::FORBIDDEN,
+            DenialReason::Unresolved { .. }
+            | DenialReason::Connect { .. }
+            | DenialReason::Abandoned { .. } => StatusCode::BAD_GATEWAY,
+            DenialReason::TooMany { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            DenialReason::BadTarget { .. }
+            | DenialReason::Scheme { .. }
+            | DenialReason::NotForProxy
+            | DenialReason::BadRequest { .. } => StatusCode::BAD_REQUEST,
         }
     }
 
     /// The `--allow-net` value that would allow it, if that is a plausible wish.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Reason::NoRule {
+            DenialReason::NoRule {
                 target:
-                    Target {
+                    ConnectTarget {
                         host,
                         port: 80 | 443,
                     },
             } => Some(host.to_string()),
-            Reason::NoRule { target } | Reason::Protocol { target } => Some(target.to_string()),
-            Reason::NotPublic {
-                class: Class::Private | Class::Loopback,
+            DenialReason::NoRule { target } | DenialReason::Protocol { target } => {
+                Some(target.to_string())
+            }
+            DenialReason::NotPublic {
+                class: AddressClass::Private | AddressClass::Loopback,
                 address,
                 port,
                 ..
             } => {
                 let host = Host::Address(address.to_canonical());
-                Some(Target { host, port: *port }.to_string())
+                Some(ConnectTarget { host, port: *port }.to_string())
             }
             _ => None,
         }
@@ -151,7 +162,7 @@ impl Reason {
 }
 
 /// Escapes and truncates a text from inside the sandbox, so that it can be shown and logged.
-pub(crate) fn tame(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .take(256)
         .flat_map(char::escape_debug)
@@ -164,8 +175,8 @@ mod tests {
 
     #[test]
     fn hints_name_what_would_help() {
-        let target = |text| Target::parse(text, None).unwrap();
-        let private = |class, address: &str| Reason::NotPublic {
+        let target = |text| ConnectTarget::parse(text, None).unwrap();
+        let private = |class, address: &str| DenialReason::NotPublic {
             name: "a.com".into(),
             class,
             address: address.parse().unwrap(),
@@ -173,32 +184,35 @@ mod tests {
         };
         for (reason, expect) in [
             (
-                Reason::NoRule {
+                DenialReason::NoRule {
                     target: target("a.com:443"),
                 },
                 Some("a.com"),
             ),
             (
-                Reason::NoRule {
+                DenialReason::NoRule {
                     target: target("a.com:22"),
                 },
                 Some("a.com:22"),
             ),
             (
-                Reason::NoRule {
+                DenialReason::NoRule {
                     target: target("[::1]:80"),
                 },
                 Some("[::1]"),
             ),
             (
-                Reason::Protocol {
+                DenialReason::Protocol {
                     target: target("a.com:443"),
                 },
                 Some("a.com:443"),
             ),
-            (private(Class::Private, "10.0.0.1"), Some("10.0.0.1:443")),
-            (private(Class::Metadata, "169.254.169.254"), None),
-            (Reason::NotForProxy, None),
+            (
+                private(AddressClass::Private, "10.0.0.1"),
+                Some("10.0.0.1:443"),
+            ),
+            (private(AddressClass::Metadata, "169.254.169.254"), None),
+            (DenialReason::NotForProxy, None),
         ] {
             assert_eq!(reason.hint().as_deref(), expect, "{reason}");
         }
@@ -206,7 +220,7 @@ mod tests {
 
     #[test]
     fn texts_from_inside_are_tamed() {
-        assert_eq!(tame("a\r\n\u{1b}[31m\0"), r"a\r\n\u{1b}[31m\0");
-        assert!(tame(&"\0".repeat(10_000)).len() < 2000);
+        assert_eq!(sanitize("a\r\n\u{1b}[31m\0"), r"a\r\n\u{1b}[31m\0");
+        assert!(sanitize(&"\0".repeat(10_000)).len() < 2000);
     }
 }

@@ -12,32 +12,35 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use crate::attempt::Attempt;
-use crate::connection::{Connection, Reason, Verdict, tame};
-use crate::gate::{Admission, Gate};
-use crate::host::Target;
+use crate::attempt::EgressAttempt;
+use crate::connection::{ConnectionRecord, ConnectionVerdict, DenialReason, sanitize};
+use crate::gate::{EgressAdmission, EgressGate};
+use crate::host::ConnectTarget;
 use crate::resolve::{Resolver, resolve};
 
 /// Timeout for connecting to a target, for all its addresses together.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Default limit of open connections, because each takes descriptors of the host.
 const MAX_CONNECTIONS: usize = 256;
 
-type Log = Box<dyn Fn(Connection) + Send + Sync>;
+type ConnectionLogger = Box<dyn Fn(ConnectionRecord) + Send + Sync>;
 
 /// The state that [`crate::serve`] needs. One per sandbox, shared by its streams.
 pub struct Egress {
-    pub(crate) gate: Gate,
+    pub(crate) gate: EgressGate,
     resolver: Arc<dyn Resolver>,
-    log: Log,
+    log: ConnectionLogger,
     permits: Arc<Semaphore>,
 }
 
 impl Egress {
     /// `log` is called once for every attempt, allowed or not. It is called between reads of the
     /// stream, so it should be fast.
-    pub fn new(gate: impl Into<Gate>, log: impl Fn(Connection) + Send + Sync + 'static) -> Egress {
+    pub fn new(
+        gate: impl Into<EgressGate>,
+        log: impl Fn(ConnectionRecord) + Send + Sync + 'static,
+    ) -> Egress {
         let gate = gate.into();
         Egress {
             resolver: gate.resolver(),
@@ -67,9 +70,12 @@ impl Egress {
 
     /// Checks `target` and connects to it. A failure has been reported when this returns; a success is
     /// reported by the returned attempt.
-    pub(crate) async fn connect(self: &Arc<Self>, target: &Target) -> Result<Upstream, Reason> {
-        let mut attempt = Attempt::new(self, target);
-        match self.reach(target).await {
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        target: &ConnectTarget,
+    ) -> Result<Upstream, DenialReason> {
+        let mut attempt = EgressAttempt::new(self, target);
+        match self.admit_and_connect(target).await {
             Ok((stream, admission, address, permit)) => {
                 attempt.admit(admission.rule, admission.because, address);
                 Ok(Upstream {
@@ -85,21 +91,23 @@ impl Egress {
         }
     }
 
-    async fn reach(
+    async fn admit_and_connect(
         &self,
-        target: &Target,
-    ) -> Result<(TcpStream, Admission, SocketAddr, OwnedSemaphorePermit), Reason> {
+        target: &ConnectTarget,
+    ) -> Result<(TcpStream, EgressAdmission, SocketAddr, OwnedSemaphorePermit), DenialReason> {
         let admission = self.gate.admit(target).await?;
         let permits = Arc::clone(&self.permits);
-        let permit = permits.try_acquire_owned().map_err(|_| Reason::TooMany {
-            target: target.clone(),
-        })?;
-        let Admission { rule, policy, .. } = &admission;
+        let permit = permits
+            .try_acquire_owned()
+            .map_err(|_| DenialReason::TooMany {
+                target: target.clone(),
+            })?;
+        let EgressAdmission { rule, policy, .. } = &admission;
         let addresses = resolve(&*self.resolver, policy, rule, target).await?;
         let (stream, address) =
             connect_to_first(&addresses)
                 .await
-                .map_err(|error| Reason::Connect {
+                .map_err(|error| DenialReason::Connect {
                     target: target.clone(),
                     error,
                 })?;
@@ -108,15 +116,15 @@ impl Egress {
         Ok((stream, admission, address, permit))
     }
 
-    pub(crate) fn tell(&self, connection: Connection) {
+    pub(crate) fn tell(&self, connection: ConnectionRecord) {
         (self.log)(connection);
     }
 
     /// Reports an attempt whose target could not be read.
-    pub(crate) fn unreadable(&self, host: &str, reason: Reason) {
-        let verdict = Verdict::Denied { reason };
-        self.tell(Connection {
-            host: tame(host),
+    pub(crate) fn report_unreadable(&self, host: &str, reason: DenialReason) {
+        let verdict = ConnectionVerdict::Denied { reason };
+        self.tell(ConnectionRecord {
+            host: sanitize(host),
             port: 0,
             address: None,
             verdict,
@@ -136,13 +144,13 @@ impl fmt::Debug for Egress {
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) stream: TcpStream,
-    pub(crate) attempt: Attempt,
+    pub(crate) attempt: EgressAttempt,
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
 /// Tries the addresses in order. Each gets an equal share of the remaining time.
 async fn connect_to_first(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), String> {
-    let deadline = Instant::now() + CONNECT_PATIENCE;
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
     let mut problem = "there is no address".to_owned();
     for (index, &address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -11,21 +11,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::address::Class;
-use crate::connection::Reason;
-use crate::host::{Host, Target};
-use crate::hosts::Hosts;
-use crate::own::class_on_host;
-use crate::policy::{Policy, Stance};
+use crate::address::AddressClass;
+use crate::connection::DenialReason;
+use crate::host::{ConnectTarget, Host};
+use crate::host_addresses::classify_on_host;
+use crate::pending::PendingQuestions;
+use crate::policy::{EgressAction, EgressPolicy};
 use crate::resolve::{Resolver, SystemResolver};
-use crate::rules::{Allow, Rule};
-use crate::waiting::Waiting;
+use crate::rules::{AllowList, EgressRule};
+use crate::shared_policy::SharedPolicy;
 
 /// Longer names are refused without a question, because users would not read them completely.
-const LONGEST_NAME: usize = 128;
+const MAX_ASKED_NAME_LEN: usize = 128;
 
 /// Suffixes of names that are not part of the public internet.
-const LOCAL: [&str; 9] = [
+const LOCAL_SUFFIXES: [&str; 9] = [
     "localhost",
     "local",
     "internal",
@@ -38,18 +38,18 @@ const LOCAL: [&str; 9] = [
 ];
 
 /// Asks for approval of a host.
-pub trait Asker: Send + Sync {
+pub trait HostApprover: Send + Sync {
     /// Asks whether `target` may be reached. `rule` is the rule that says to ask, if there is one. The
     /// future is dropped when no connection waits for the answer any more.
-    fn ask(&self, target: &Target, rule: Option<&Rule>) -> Asked;
+    fn ask(&self, target: &ConnectTarget, rule: Option<&EgressRule>) -> HostApprovalFuture;
 }
 
 /// The future answer.
-pub type Asked = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub type HostApprovalFuture = Pin<Box<dyn Future<Output = HostApproval> + Send>>;
 
 /// The answer to a question. `because` goes into the record and, for a denial, to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HostApproval {
     Allowed { because: String },
     Denied { because: String },
 }
@@ -57,25 +57,25 @@ pub enum Answer {
 /// What a sandbox may reach: rules that can be extended, and optionally approval for other hosts.
 /// Clones share the state.
 #[derive(Clone)]
-pub struct Gate {
-    hosts: Hosts,
-    asker: Option<Arc<dyn Asker>>,
+pub struct EgressGate {
+    hosts: SharedPolicy,
+    asker: Option<Arc<dyn HostApprover>>,
     resolver: Arc<dyn Resolver>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingQuestions>,
 }
 
 /// A target that may be reached.
 #[derive(Debug)]
-pub(crate) struct Admission {
-    pub(crate) rule: Rule,
+pub(crate) struct EgressAdmission {
+    pub(crate) rule: EgressRule,
     pub(crate) because: String,
     /// The policy by which the resolved addresses are checked.
-    pub(crate) policy: Arc<Policy>,
+    pub(crate) policy: Arc<EgressPolicy>,
 }
 
-impl From<Hosts> for Gate {
-    fn from(hosts: Hosts) -> Gate {
-        Gate {
+impl From<SharedPolicy> for EgressGate {
+    fn from(hosts: SharedPolicy) -> EgressGate {
+        EgressGate {
             hosts,
             asker: None,
             resolver: Arc::new(SystemResolver),
@@ -84,17 +84,17 @@ impl From<Hosts> for Gate {
     }
 }
 
-impl From<Allow> for Gate {
-    fn from(allow: Allow) -> Gate {
-        Gate::from(Hosts::from(Policy::from(allow)))
+impl From<AllowList> for EgressGate {
+    fn from(allow: AllowList) -> EgressGate {
+        EgressGate::from(SharedPolicy::from(EgressPolicy::from(allow)))
     }
 }
 
-impl Gate {
+impl EgressGate {
     /// Asks for approval of hosts that no rule allows or denies.
     #[must_use]
-    pub fn with_asker(self, asker: Arc<dyn Asker>) -> Gate {
-        Gate {
+    pub fn with_approver(self, asker: Arc<dyn HostApprover>) -> EgressGate {
+        EgressGate {
             asker: Some(asker),
             ..self
         }
@@ -102,12 +102,12 @@ impl Gate {
 
     /// Uses another resolver than the host's.
     #[must_use]
-    pub fn with_resolver(self, resolver: Arc<dyn Resolver>) -> Gate {
-        Gate { resolver, ..self }
+    pub fn with_resolver(self, resolver: Arc<dyn Resolver>) -> EgressGate {
+        EgressGate { resolver, ..self }
     }
 
     /// The rules.
-    pub fn hosts(&self) -> &Hosts {
+    pub fn hosts(&self) -> &SharedPolicy {
         &self.hosts
     }
 
@@ -121,29 +121,32 @@ impl Gate {
     }
 
     /// Decides on a target. Waits for an answer if approval is needed.
-    pub(crate) async fn admit(&self, target: &Target) -> Result<Admission, Reason> {
+    pub(crate) async fn admit(
+        &self,
+        target: &ConnectTarget,
+    ) -> Result<EgressAdmission, DenialReason> {
         loop {
             let policy = self.hosts.policy();
             let found = policy.find(target);
-            if let Some(settled) = settle(&policy, found, target) {
+            if let Some(settled) = apply_rule(&policy, found, target) {
                 return settled;
             }
             let rule = found.map(|(rule, _)| rule);
             let asker = self.asker.as_ref().ok_or_else(|| unasked(target, rule))?;
-            check_public(target)?;
+            check_askable(target)?;
             let is_settled = || self.hosts.policy().find(target) != found;
             match self.waiting.ask(asker, target, rule, is_settled).await {
-                Some(Answer::Allowed { because }) => {
-                    return Ok(Admission {
-                        rule: Rule::from(target),
+                Some(HostApproval::Allowed { because }) => {
+                    return Ok(EgressAdmission {
+                        rule: EgressRule::from(target),
                         because,
                         // The answer may have changed the policy.
                         policy: self.hosts.policy(),
                     });
                 }
-                Some(Answer::Denied { because }) => {
+                Some(HostApproval::Denied { because }) => {
                     let target = target.clone();
-                    return Err(Reason::Refused { target, because });
+                    return Err(DenialReason::Refused { target, because });
                 }
                 // The rules have changed in the meantime: decide again.
                 None => {}
@@ -153,44 +156,44 @@ impl Gate {
 }
 
 /// The decision of the matching rule, unless it says to ask.
-fn settle(
-    policy: &Arc<Policy>,
-    found: Option<(&Rule, Stance)>,
-    target: &Target,
-) -> Option<Result<Admission, Reason>> {
+fn apply_rule(
+    policy: &Arc<EgressPolicy>,
+    found: Option<(&EgressRule, EgressAction)>,
+    target: &ConnectTarget,
+) -> Option<Result<EgressAdmission, DenialReason>> {
     match found? {
-        (rule, Stance::Allow) => Some(Ok(Admission {
+        (rule, EgressAction::Allow) => Some(Ok(EgressAdmission {
             rule: rule.clone(),
             because: rule.to_string(),
             policy: Arc::clone(policy),
         })),
-        (rule, Stance::Deny) => Some(Err(Reason::Denied {
+        (rule, EgressAction::Deny) => Some(Err(DenialReason::Denied {
             rule: rule.clone(),
             target: target.clone(),
         })),
-        (_, Stance::Ask) => None,
+        (_, EgressAction::Ask) => None,
     }
 }
 
 /// The denial if approval cannot be requested.
-fn unasked(target: &Target, rule: Option<&Rule>) -> Reason {
+fn unasked(target: &ConnectTarget, rule: Option<&EgressRule>) -> DenialReason {
     let target = target.clone();
     match rule {
-        Some(rule) => Reason::Refused {
+        Some(rule) => DenialReason::Refused {
             target,
             because: format!("rule `{rule}` says to ask, and nobody can be asked here"),
         },
-        None => Reason::NoRule { target },
+        None => DenialReason::NoRule { target },
     }
 }
 
 /// Refuses targets for which approval must not be requested. Resolves nothing.
-fn check_public(target: &Target) -> Result<(), Reason> {
+fn check_askable(target: &ConnectTarget) -> Result<(), DenialReason> {
     let name = match &target.host {
         Host::Address(address) => {
-            return match class_on_host(*address) {
-                Class::Public => Ok(()),
-                class => Err(Reason::NotPublic {
+            return match classify_on_host(*address) {
+                AddressClass::Public => Ok(()),
+                class => Err(DenialReason::NotPublic {
                     name: target.host.to_string(),
                     class,
                     address: *address,
@@ -201,7 +204,7 @@ fn check_public(target: &Target) -> Result<(), Reason> {
         Host::Name(name) => name,
     };
     let refused = |because: &str| {
-        Err(Reason::Refused {
+        Err(DenialReason::Refused {
             target: target.clone(),
             because: because.to_owned(),
         })
@@ -211,15 +214,15 @@ fn check_public(target: &Target) -> Result<(), Reason> {
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
     match () {
-        () if name.len() > LONGEST_NAME => refused("the name is too long to be asked about"),
-        () if !name.contains('.') || LOCAL.iter().any(is_below) => {
+        () if name.len() > MAX_ASKED_NAME_LEN => refused("the name is too long to be asked about"),
+        () if !name.contains('.') || LOCAL_SUFFIXES.iter().any(is_below) => {
             refused("the name is not one of the public internet")
         }
         () => Ok(()),
     }
 }
 
-impl fmt::Debug for Gate {
+impl fmt::Debug for EgressGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate")
             .field("hosts", &self.hosts)
@@ -235,8 +238,8 @@ mod tests {
     #[test]
     fn only_public_hosts_are_asked_about() {
         let check = |target: &str, expect: Result<(), &str>| {
-            let target = Target::parse(target, None).unwrap();
-            let found = check_public(&target).map_err(|reason| reason.to_string());
+            let target = ConnectTarget::parse(target, None).unwrap();
+            let found = check_askable(&target).map_err(|reason| reason.to_string());
             assert_eq!(found.as_ref().map_err(String::as_str).copied(), expect);
         };
         check("pypi.org:443", Ok(()));

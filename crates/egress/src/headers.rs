@@ -9,25 +9,25 @@ use hyper::header::{
 };
 use hyper::{Request, Uri, Version};
 
-use crate::connection::Reason;
-use crate::host::Target;
+use crate::connection::DenialReason;
+use crate::host::ConnectTarget;
 
 /// Checks that a request names exactly the host that it goes to.
 ///
 /// `default_port` is the port of a name without a port.
 pub(crate) fn check_host<B>(
     request: &Request<B>,
-    target: &Target,
+    target: &ConnectTarget,
     default_port: u16,
-) -> Result<(), Reason> {
+) -> Result<(), DenialReason> {
     if let Some(authority) = request.uri().authority() {
-        check_one(authority.as_str(), target, default_port)?;
+        check_authority(authority.as_str(), target, default_port)?;
     }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => {
             let text = String::from_utf8_lossy(host.as_bytes());
-            check_one(&text, target, default_port)
+            check_authority(&text, target, default_port)
         }
         (None, _) if request.version() < Version::HTTP_11 => Ok(()),
         (None, _) => Err(bad("the Host header is missing")),
@@ -35,12 +35,16 @@ pub(crate) fn check_host<B>(
     }
 }
 
-fn check_one(text: &str, target: &Target, default_port: u16) -> Result<(), Reason> {
-    match Target::parse(text, Some(default_port)) {
+fn check_authority(
+    text: &str,
+    target: &ConnectTarget,
+    default_port: u16,
+) -> Result<(), DenialReason> {
+    match ConnectTarget::parse(text, Some(default_port)) {
         Ok(named) if named == *target => Ok(()),
         _ => {
             let host = text.chars().take(256).collect();
-            Err(Reason::HostHeader {
+            Err(DenialReason::HostHeader {
                 host,
                 target: target.clone(),
             })
@@ -48,8 +52,8 @@ fn check_one(text: &str, target: &Target, default_port: u16) -> Result<(), Reaso
     }
 }
 
-fn bad(error: &str) -> Reason {
-    Reason::BadRequest {
+fn bad(error: &str) -> DenialReason {
+    DenialReason::BadRequest {
         error: error.into(),
     }
 }
@@ -58,8 +62,8 @@ fn bad(error: &str) -> Reason {
 /// Returns whether it asks for a WebSocket, which is the only upgrade that is forwarded.
 pub(crate) fn prepare_request<B>(
     request: &mut Request<B>,
-    target: &Target,
-) -> Result<bool, Reason> {
+    target: &ConnectTarget,
+) -> Result<bool, DenialReason> {
     let chunked = is_chunked(request.headers())?;
     let websocket = asks_for_websocket(request.headers());
     remove_hop_by_hop(request.headers_mut());
@@ -91,7 +95,7 @@ pub(crate) fn prepare_request<B>(
 }
 
 /// Whether the body is chunked. Other codings are refused, because the proxy frames messages again.
-pub(crate) fn is_chunked(headers: &HeaderMap) -> Result<bool, Reason> {
+pub(crate) fn is_chunked(headers: &HeaderMap) -> Result<bool, DenialReason> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(false),
@@ -154,7 +158,7 @@ mod tests {
     fn a_request_is_for_its_target_only() {
         let check = |uri: &str, hosts: &[&str], target: &str, expect: Option<&str>| {
             let headers: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
-            let target = Target::parse(target, None).unwrap();
+            let target = ConnectTarget::parse(target, None).unwrap();
             let found = check_host(&request(uri, &headers), &target, 80).err();
             assert_eq!(found.map(|reason| reason.to_string()).as_deref(), expect);
         };
@@ -236,7 +240,7 @@ mod tests {
                 ("x-kept", "1"),
             ],
         );
-        let target = Target::parse("a.com:80", None).unwrap();
+        let target = ConnectTarget::parse("a.com:80", None).unwrap();
         assert_eq!(prepare_request(&mut request, &target), Ok(false));
         let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
@@ -246,7 +250,7 @@ mod tests {
 
     #[test]
     fn framing_is_made_anew() {
-        let target = Target::parse("a.com:80", None).unwrap();
+        let target = ConnectTarget::parse("a.com:80", None).unwrap();
         let mut both = request(
             "http://a.com",
             &[
@@ -268,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_websocket_is_the_only_upgrade() {
-        let target = Target::parse("a.com:80", None).unwrap();
+        let target = ConnectTarget::parse("a.com:80", None).unwrap();
         for (connection, upgrade, expect) in [
             ("Upgrade", "websocket", true),
             ("keep-alive, upgrade", "WebSocket", true),

@@ -1,4 +1,4 @@
-//! Parses the target of a request: a [`Host`], and a [`Target`] with its port. Pure.
+//! Parses the target of a request: a [`Host`], and a [`ConnectTarget`] with its port. Pure.
 //!
 //! A parsed host has one canonical form: names in lower case without the final dot, addresses as
 //! numbers. A text that a C library would read as an IPv4 address is parsed as one, so that no spelling
@@ -20,7 +20,7 @@ pub enum Host {
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct ConnectTarget {
     pub host: Host,
     /// The port, not 0.
     pub port: u16,
@@ -81,7 +81,7 @@ impl Host {
         {
             return Err(HostError::Label);
         }
-        if let Some(address) = ipv4_in_any_spelling(&name) {
+        if let Some(address) = parse_inet_aton(&name) {
             return Ok(Host::Address(address.into()));
         }
         // Some resolvers may still read it as an address. No real top-level domain is a number.
@@ -106,8 +106,11 @@ fn is_number_like(label: &str) -> bool {
 
 /// Parses an address as `inet_aton` does: one to four numbers, each decimal, octal or hexadecimal. The
 /// last one fills all remaining bytes.
-fn ipv4_in_any_spelling(text: &str) -> Option<Ipv4Addr> {
-    let parts: Vec<u64> = text.split('.').map(number).collect::<Option<_>>()?;
+fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
+    let parts: Vec<u64> = text
+        .split('.')
+        .map(parse_inet_aton_part)
+        .collect::<Option<_>>()?;
     let (&last, first) = parts.split_last()?;
     if first.len() > 3 || first.iter().any(|&part| part > 255) {
         return None;
@@ -120,7 +123,7 @@ fn ipv4_in_any_spelling(text: &str) -> Option<Ipv4Addr> {
     u32::try_from(high | last).ok().map(Ipv4Addr::from)
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_inet_aton_part(text: &str) -> Option<u64> {
     let (digits, radix) = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(hex), _) => (hex, 16),
         (None, Some(octal)) if !octal.is_empty() => (octal, 8),
@@ -133,13 +136,13 @@ fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-impl Target {
+impl ConnectTarget {
     /// Parses a host with a port, or a host alone if there is a default port.
-    pub fn parse(text: &str, default_port: Option<u16>) -> Result<Target, HostError> {
+    pub fn parse(text: &str, default_port: Option<u16>) -> Result<ConnectTarget, HostError> {
         let (host, port) = split_port(text)?;
         let host = Host::parse(host)?;
         let port = port.or(default_port).ok_or(HostError::NoPort)?;
-        Ok(Target { host, port })
+        Ok(ConnectTarget { host, port })
     }
 }
 
@@ -176,7 +179,7 @@ impl fmt::Display for Host {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ConnectTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
@@ -287,17 +290,17 @@ mod tests {
             ("user:80@a.com", Err(HostError::Port)),
             ("user@a.com:80", Err(HostError::Character('@'))),
         ] {
-            let parsed = Target::parse(text, Some(80)).map(|target| target.to_string());
+            let parsed = ConnectTarget::parse(text, Some(80)).map(|target| target.to_string());
             assert_eq!(parsed, expect.map(str::to_owned), "{text}");
         }
-        assert_eq!(Target::parse("a.com", None), Err(HostError::NoPort));
+        assert_eq!(ConnectTarget::parse("a.com", None), Err(HostError::NoPort));
     }
 
     proptest! {
         #[test]
         fn any_text_is_parsed_without_panic_and_its_form_is_stable(text in ".{0,80}") {
-            if let Ok(target) = Target::parse(&text, Some(80)) {
-                prop_assert_eq!(Target::parse(&target.to_string(), None), Ok(target));
+            if let Ok(target) = ConnectTarget::parse(&text, Some(80)) {
+                prop_assert_eq!(ConnectTarget::parse(&target.to_string(), None), Ok(target));
             }
         }
 

@@ -13,7 +13,6 @@
 //! encrypted name) can pass it on, so a rule implies trust in that host.
 
 pub mod address;
-mod answer;
 mod attempt;
 mod connection;
 mod egress;
@@ -21,27 +20,28 @@ mod forward;
 mod gate;
 mod headers;
 mod host;
-mod hosts;
-mod own;
+mod host_addresses;
+mod pending;
 mod policy;
+mod prefixed_stream;
 mod proxy;
 mod public;
 mod resolve;
-mod rewind;
+mod response;
 mod rules;
+mod shared_policy;
 mod sniff;
 pub mod tls;
 mod tunnel;
-mod waiting;
 
-pub use connection::{Connection, Reason, Verdict};
+pub use connection::{ConnectionRecord, ConnectionVerdict, DenialReason};
 pub use egress::Egress;
-pub use gate::{Answer, Asked, Asker, Gate};
-pub use host::{Host, HostError, Target};
-pub use hosts::Hosts;
-pub use own::class_on_host;
-pub use policy::{Policy, Stance};
+pub use gate::{EgressGate, HostApproval, HostApprovalFuture, HostApprover};
+pub use host::{ConnectTarget, Host, HostError};
+pub use host_addresses::classify_on_host;
+pub use policy::{EgressAction, EgressPolicy};
 pub use proxy::serve;
 pub use public::public_addresses;
-pub use resolve::{Answers, Resolver, SystemResolver};
-pub use rules::{Allow, Rule, RuleError};
+pub use resolve::{ResolveFuture, Resolver, SystemResolver};
+pub use rules::{AllowList, EgressRule, RuleError};
+pub use shared_policy::SharedPolicy;

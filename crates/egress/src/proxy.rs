@@ -17,24 +17,24 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-use crate::answer::{self, Body};
-use crate::attempt::Attempt;
-use crate::connection::{Reason, tame};
+use crate::attempt::EgressAttempt;
+use crate::connection::{DenialReason, sanitize};
 use crate::egress::{Egress, Upstream};
-use crate::forward::{self, Bridge, MAX_HEAD};
+use crate::forward::{self, MAX_HEAD_BYTES, UpgradeBridge};
 use crate::headers::{check_host, prepare_request};
-use crate::host::Target;
+use crate::host::ConnectTarget;
+use crate::response::{self, ProxyBody};
 use crate::tunnel;
 
 /// Timeout for reading the head of a request, from the end of the previous request.
-const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+const HEAD_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves one client until its stream ends, including the tunnel that it may become.
 pub async fn serve<S>(stream: S, egress: Arc<Egress>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let session = Arc::new(Session {
+    let session = Arc::new(ProxySession {
         egress: Arc::clone(&egress),
         next: Mutex::new(None),
         upstreams: Mutex::new(JoinSet::new()),
@@ -47,18 +47,18 @@ where
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     if let Err(error) = served.await {
-        report(&egress, &error);
+        report_parse_error(&egress, &error);
     }
 
     let next = lock(&session.next).take();
     match next {
-        Some(Next::Tunnel { client, upstream }) => {
+        Some(AfterResponse::Tunnel { client, upstream }) => {
             if let Ok(client) = client.await {
                 let policy = egress.gate.hosts().policy();
                 tunnel::run(TokioIo::new(client), upstream, &policy).await;
             }
         }
-        Some(Next::Bridge(bridge)) => tunnel::bridge(bridge).await,
+        Some(AfterResponse::Bridge(bridge)) => tunnel::bridge(bridge).await,
         None => {}
     }
     let mut upstreams = std::mem::take(&mut *lock(&session.upstreams));
@@ -70,8 +70,8 @@ pub(crate) fn http_server() -> Builder {
     let mut builder = Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .max_buf_size(MAX_HEAD)
+        .header_read_timeout(HEAD_READ_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .preserve_header_case(true)
         // A client may close its sending side after the request and wait for the response.
         .half_close(true);
@@ -79,11 +79,11 @@ pub(crate) fn http_server() -> Builder {
 }
 
 /// Reports a request that hyper could not parse as an attempt. Hyper has already replied with 400.
-fn report(egress: &Egress, error: &hyper::Error) {
+fn report_parse_error(egress: &Egress, error: &hyper::Error) {
     if error.is_parse() {
-        egress.unreadable(
+        egress.report_unreadable(
             "",
-            Reason::BadRequest {
+            DenialReason::BadRequest {
                 error: error.to_string(),
             },
         );
@@ -98,57 +98,57 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The state of one client.
-struct Session {
+struct ProxySession {
     egress: Arc<Egress>,
     /// What the stream becomes after the current response.
-    next: Mutex<Option<Next>>,
+    next: Mutex<Option<AfterResponse>>,
     /// Connections to servers whose responses are in progress.
     upstreams: Mutex<JoinSet<()>>,
 }
 
-enum Next {
+enum AfterResponse {
     Tunnel {
         client: OnUpgrade,
         upstream: Upstream,
     },
-    Bridge(Bridge),
+    Bridge(UpgradeBridge),
 }
 
-impl Session {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+impl ProxySession {
+    async fn answer(&self, request: Request<Incoming>) -> Response<ProxyBody> {
         if request.method() == Method::CONNECT {
             return self.connect(request).await;
         }
         match request.uri().scheme_str() {
             Some("http") => self.fetch(request).await,
             Some(scheme) => {
-                let reason = Reason::Scheme {
+                let reason = DenialReason::Scheme {
                     scheme: scheme.to_owned(),
                 };
-                self.refuse_unread(request.uri().host().unwrap_or_default(), reason)
+                self.refuse_unreadable(request.uri().host().unwrap_or_default(), reason)
             }
             None => {
                 let host = request.headers().get(HOST).map(|host| host.as_bytes());
                 let host = String::from_utf8_lossy(host.unwrap_or_default());
-                self.refuse_unread(&host, Reason::NotForProxy)
+                self.refuse_unreadable(&host, DenialReason::NotForProxy)
             }
         }
     }
 
-    async fn connect(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn connect(&self, mut request: Request<Incoming>) -> Response<ProxyBody> {
         let uri = request.uri();
         let text = match uri.authority() {
             Some(authority) if uri.scheme().is_none() => authority.as_str(),
             _ => "",
         };
-        let target = match Target::parse(text, None) {
+        let target = match ConnectTarget::parse(text, None) {
             Ok(target) => target,
             Err(error) => {
-                let reason = Reason::BadTarget {
-                    text: tame(text),
+                let reason = DenialReason::BadTarget {
+                    text: sanitize(text),
                     error,
                 };
-                return self.refuse_unread(text, reason);
+                return self.refuse_unreadable(text, reason);
             }
         };
         if request.headers().contains_key(HOST)
@@ -159,27 +159,27 @@ impl Session {
         match self.egress.connect(&target).await {
             Ok(upstream) => {
                 let client = hyper::upgrade::on(&mut request);
-                *lock(&self.next) = Some(Next::Tunnel { client, upstream });
-                answer::status(StatusCode::OK)
+                *lock(&self.next) = Some(AfterResponse::Tunnel { client, upstream });
+                response::status(StatusCode::OK)
             }
-            Err(reason) => answer::refusal(&reason),
+            Err(reason) => response::refusal_response(&reason),
         }
     }
 
-    async fn fetch(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn fetch(&self, mut request: Request<Incoming>) -> Response<ProxyBody> {
         let text = request
             .uri()
             .authority()
             .map_or("", |authority| authority.as_str())
             .to_owned();
-        let target = match Target::parse(&text, Some(80)) {
+        let target = match ConnectTarget::parse(&text, Some(80)) {
             Ok(target) => target,
             Err(error) => {
-                let reason = Reason::BadTarget {
-                    text: tame(&text),
+                let reason = DenialReason::BadTarget {
+                    text: sanitize(&text),
                     error,
                 };
-                return self.refuse_unread(&text, reason);
+                return self.refuse_unreadable(&text, reason);
             }
         };
         let checked =
@@ -200,12 +200,12 @@ impl Session {
             permit,
         } = match self.egress.connect(&target).await {
             Ok(upstream) => upstream,
-            Err(reason) => return answer::refusal(&reason),
+            Err(reason) => return response::refusal_response(&reason),
         };
         attempt.allowed();
-        let (mut sender, connection) = match forward::start(stream).await {
+        let (mut sender, connection) = match forward::start_http(stream).await {
             Ok(started) => started,
-            Err(error) => return answer::text(StatusCode::BAD_GATEWAY, &error.to_string()),
+            Err(error) => return response::text(StatusCode::BAD_GATEWAY, &error.to_string()),
         };
         {
             let mut upstreams = lock(&self.upstreams);
@@ -217,20 +217,20 @@ impl Session {
                 drop(permit);
             });
         }
-        let sent = forward::send(&mut sender, request, websocket).await;
-        *lock(&self.next) = sent.bridge.map(Next::Bridge);
+        let sent = forward::forward_request(&mut sender, request, websocket).await;
+        *lock(&self.next) = sent.bridge.map(AfterResponse::Bridge);
         sent.response
     }
 
-    fn refuse(&self, target: &Target, reason: Reason) -> Response<Body> {
-        let response = answer::refusal(&reason);
-        Attempt::new(&self.egress, target).denied(reason);
+    fn refuse(&self, target: &ConnectTarget, reason: DenialReason) -> Response<ProxyBody> {
+        let response = response::refusal_response(&reason);
+        EgressAttempt::new(&self.egress, target).denied(reason);
         response
     }
 
-    fn refuse_unread(&self, host: &str, reason: Reason) -> Response<Body> {
-        let response = answer::refusal(&reason);
-        self.egress.unreadable(host, reason);
+    fn refuse_unreadable(&self, host: &str, reason: DenialReason) -> Response<ProxyBody> {
+        let response = response::refusal_response(&reason);
+        self.egress.report_unreadable(host, reason);
         response
     }
 }

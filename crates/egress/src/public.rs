@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::address::Class;
-use crate::connection::Reason;
-use crate::host::{Host, Target};
-use crate::own::class_on_host;
+use crate::address::AddressClass;
+use crate::connection::DenialReason;
+use crate::host::{ConnectTarget, Host};
+use crate::host_addresses::classify_on_host;
 use crate::resolve::Resolver;
 
 /// Timeout for resolving a name.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The public addresses of a target, at least one. Addresses of the host itself do not count as public.
 /// The caller must connect to these addresses: resolving again may return others.
 pub async fn public_addresses(
     resolver: &dyn Resolver,
-    target: &Target,
-) -> Result<Vec<SocketAddr>, Reason> {
+    target: &ConnectTarget,
+) -> Result<Vec<SocketAddr>, DenialReason> {
     let name = target.host.to_string();
-    let unresolved = |error: String| Reason::Unresolved {
+    let unresolved = |error: String| DenialReason::Unresolved {
         name: name.clone(),
         error,
     };
     let answers = match &target.host {
         Host::Address(address) => vec![*address],
-        Host::Name(name) => match timeout(PATIENCE, resolver.resolve(name)).await {
+        Host::Name(name) => match timeout(RESOLVE_TIMEOUT, resolver.resolve(name)).await {
             Ok(answers) => answers.map_err(|error| unresolved(error.to_string()))?,
             Err(_) => return Err(unresolved("no answer in time".into())),
         },
@@ -36,8 +36,10 @@ pub async fn public_addresses(
     let mut public = Vec::new();
     let mut refused = None;
     for address in answers {
-        match class_on_host(address) {
-            Class::Public => public.push(SocketAddr::new(address.to_canonical(), target.port)),
+        match classify_on_host(address) {
+            AddressClass::Public => {
+                public.push(SocketAddr::new(address.to_canonical(), target.port))
+            }
             class => {
                 refused.get_or_insert((address, class));
             }
@@ -45,7 +47,7 @@ pub async fn public_addresses(
     }
     match (public.is_empty(), refused) {
         (false, _) => Ok(public),
-        (true, Some((address, class))) => Err(Reason::NotPublic {
+        (true, Some((address, class))) => Err(DenialReason::NotPublic {
             name: name.clone(),
             class,
             address,
@@ -60,12 +62,12 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::resolve::Answers;
+    use crate::resolve::ResolveFuture;
 
-    struct Fixed(Vec<IpAddr>);
+    struct FixedResolver(Vec<IpAddr>);
 
-    impl Resolver for Fixed {
-        fn resolve<'a>(&'a self, _name: &'a str) -> Answers<'a> {
+    impl Resolver for FixedResolver {
+        fn resolve<'a>(&'a self, _name: &'a str) -> ResolveFuture<'a> {
             Box::pin(async { Ok(self.0.clone()) })
         }
     }
@@ -74,8 +76,8 @@ mod tests {
     async fn only_public_addresses_are_given() {
         let check = async |target: &str, answers: &[&str], expect: Result<&str, &str>| {
             let answers = answers.iter().map(|text| text.parse().unwrap()).collect();
-            let target = Target::parse(target, None).unwrap();
-            let found = public_addresses(&Fixed(answers), &target).await;
+            let target = ConnectTarget::parse(target, None).unwrap();
+            let found = public_addresses(&FixedResolver(answers), &target).await;
             let found = found.map(|all| {
                 let all: Vec<String> = all.iter().map(ToString::to_string).collect();
                 all.join(" ")

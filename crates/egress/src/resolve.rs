@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::address::Class;
-use crate::connection::Reason;
-use crate::host::{Host, Target};
-use crate::own::is_own;
-use crate::policy::Policy;
-use crate::rules::Rule;
+use crate::address::AddressClass;
+use crate::connection::DenialReason;
+use crate::host::{ConnectTarget, Host};
+use crate::host_addresses::is_own;
+use crate::policy::EgressPolicy;
+use crate::rules::EgressRule;
 
 /// The future addresses of a name.
-pub type Answers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+pub type ResolveFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
 /// Resolves names to addresses.
 pub trait Resolver: Send + Sync {
     /// The addresses of `name`, best first.
-    fn resolve<'a>(&'a self, name: &'a str) -> Answers<'a>;
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a>;
 }
 
 /// Uses the host's resolver.
@@ -33,7 +33,7 @@ pub trait Resolver: Send + Sync {
 pub struct SystemResolver;
 
 impl Resolver for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str) -> Answers<'a> {
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
             Ok(found.map(|address| address.ip()).collect())
@@ -42,30 +42,30 @@ impl Resolver for SystemResolver {
 }
 
 /// Timeout for resolving a name.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The addresses at which `target`, which `rule` allows, may be reached; at least one.
 pub(crate) async fn resolve(
     resolver: &dyn Resolver,
-    policy: &Policy,
-    rule: &Rule,
-    target: &Target,
-) -> Result<Vec<SocketAddr>, Reason> {
+    policy: &EgressPolicy,
+    rule: &EgressRule,
+    target: &ConnectTarget,
+) -> Result<Vec<SocketAddr>, DenialReason> {
     let name = match &target.host {
         // The rule or the approval is for this address.
         Host::Address(address) => return Ok(vec![SocketAddr::new(*address, target.port)]),
         Host::Name(name) => name,
     };
-    let unresolved = |error: String| Reason::Unresolved {
+    let unresolved = |error: String| DenialReason::Unresolved {
         name: name.clone(),
         error,
     };
-    let answers = match timeout(PATIENCE, resolver.resolve(name)).await {
+    let answers = match timeout(RESOLVE_TIMEOUT, resolver.resolve(name)).await {
         Ok(answers) => answers.map_err(|error| unresolved(error.to_string()))?,
         Err(_) => return Err(unresolved("no answer in time".into())),
     };
-    choose(policy, rule, target.port, &answers, is_own).map_err(|refused| match refused {
-        Some((address, class)) => Reason::NotPublic {
+    filter_addresses(policy, rule, target.port, &answers, is_own).map_err(|refused| match refused {
+        Some((address, class)) => DenialReason::NotPublic {
             name: name.clone(),
             class,
             address,
@@ -76,19 +76,21 @@ pub(crate) async fn resolve(
 }
 
 /// Filters the permitted addresses. If there are none, returns why the first was refused.
-fn choose(
-    policy: &Policy,
-    rule: &Rule,
+fn filter_addresses(
+    policy: &EgressPolicy,
+    rule: &EgressRule,
     port: u16,
     answers: &[IpAddr],
     is_own: impl Fn(IpAddr) -> bool,
-) -> Result<Vec<SocketAddr>, Option<(IpAddr, Class)>> {
+) -> Result<Vec<SocketAddr>, Option<(IpAddr, AddressClass)>> {
     let mut chosen = Vec::new();
     let mut refused = None;
     for &address in answers {
         let verdict = match policy.permit(rule, address, port) {
             // A public address may belong to the host, whose services are not part of the internet.
-            Ok(Class::Public) if is_own(address) && !policy.names(address, port) => Err(Class::Own),
+            Ok(AddressClass::Public) if is_own(address) && !policy.names(address, port) => {
+                Err(AddressClass::Own)
+            }
             verdict => verdict,
         };
         match verdict {
@@ -108,18 +110,18 @@ fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Allow;
+    use crate::rules::AllowList;
 
     #[test]
     fn only_permitted_answers_are_kept() {
         let check = |rules: &[&str], answers: &[&str], expect: Result<&[&str], &str>| {
-            let policy = Policy::from(Allow::parse(rules).unwrap());
+            let policy = EgressPolicy::from(AllowList::parse(rules).unwrap());
             let rule = policy
-                .allows(&Target::parse("a.com:443", None).unwrap())
+                .find_allow_rule(&ConnectTarget::parse("a.com:443", None).unwrap())
                 .unwrap();
             let answers: Vec<IpAddr> = answers.iter().map(|text| text.parse().unwrap()).collect();
             let own = |address: IpAddr| address.to_string() == "9.9.9.9";
-            let chosen = choose(&policy, rule, 443, &answers, own);
+            let chosen = filter_addresses(&policy, rule, 443, &answers, own);
             let chosen = chosen
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
                 .map_err(|why| why.map_or("none".into(), |(ip, class)| format!("{class} {ip}")));

@@ -1,7 +1,7 @@
 //! The list of hosts that a sandbox may reach, as given by `--allow-net`. Pure.
 //!
 //! Everything is denied that no rule allows. A name does not include its subdomains, `*.name` does not
-//! include the name itself, and no name allows an address that is not public. Entry type: [`Allow`].
+//! include the name itself, and no name allows an address that is not public. Entry type: [`AllowList`].
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,20 +9,20 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::host::{Host, HostError, Target, split_port};
+use crate::host::{ConnectTarget, Host, HostError, split_port};
 
 /// The ports of a rule without a port.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
 /// One `--allow-net` value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    pattern: Pattern,
+pub struct EgressRule {
+    pattern: HostPattern,
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Pattern {
+enum HostPattern {
     /// Only this host.
     Exactly(Host),
     /// All subdomains of this name, which begins with a dot.
@@ -50,10 +50,10 @@ pub enum RuleError {
     Spelling { rule: String, address: Host },
 }
 
-impl FromStr for Rule {
+impl FromStr for EgressRule {
     type Err = RuleError;
 
-    fn from_str(text: &str) -> Result<Rule, RuleError> {
+    fn from_str(text: &str) -> Result<EgressRule, RuleError> {
         let rule = || text.to_owned();
         if text.contains('/') {
             return Err(RuleError::Url { rule: rule() });
@@ -74,7 +74,7 @@ impl FromStr for Rule {
             problem,
         })?;
         let pattern = match (below, parsed) {
-            (true, Host::Name(name)) => Pattern::Below(format!(".{name}")),
+            (true, Host::Name(name)) => HostPattern::Below(format!(".{name}")),
             (true, Host::Address(_)) => return Err(RuleError::BelowAddress { rule: rule() }),
             (false, address @ Host::Address(IpAddr::V4(v4)))
                 if !name.starts_with('[') && name.parse() != Ok(v4) =>
@@ -84,23 +84,23 @@ impl FromStr for Rule {
                     address,
                 });
             }
-            (false, host) => Pattern::Exactly(host),
+            (false, host) => HostPattern::Exactly(host),
         };
-        Ok(Rule { pattern, port })
+        Ok(EgressRule { pattern, port })
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for EgressRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.pattern {
-            Pattern::Exactly(host) => write!(f, "{host}")?,
-            Pattern::Below(suffix) => write!(f, "*{suffix}")?,
+            HostPattern::Exactly(host) => write!(f, "{host}")?,
+            HostPattern::Below(suffix) => write!(f, "*{suffix}")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
-impl Rule {
+impl EgressRule {
     /// Whether the rule has a port. Only then are protocols other than TLS and HTTP allowed.
     pub fn names_port(&self) -> bool {
         self.port.is_some()
@@ -109,36 +109,36 @@ impl Rule {
     /// Sort key: an exact host before subdomains, then the longer name, then the port.
     pub(crate) fn rank(&self) -> (bool, usize, bool) {
         let (is_exact, length) = match &self.pattern {
-            Pattern::Exactly(_) => (true, 0),
-            Pattern::Below(suffix) => (false, suffix.len()),
+            HostPattern::Exactly(_) => (true, 0),
+            HostPattern::Below(suffix) => (false, suffix.len()),
         };
         (is_exact, length, self.names_port())
     }
 
-    pub(crate) fn matches(&self, target: &Target) -> bool {
+    pub(crate) fn matches(&self, target: &ConnectTarget) -> bool {
         let port = match self.port {
             Some(port) => port == target.port,
             None => WEB_PORTS.contains(&target.port),
         };
         port && match (&self.pattern, &target.host) {
-            (Pattern::Exactly(host), target) => host == target,
-            (Pattern::Below(suffix), Host::Name(name)) => {
+            (HostPattern::Exactly(host), target) => host == target,
+            (HostPattern::Below(suffix), Host::Name(name)) => {
                 name.len() > suffix.len() && name.ends_with(suffix)
             }
-            (Pattern::Below(_), Host::Address(_)) => false,
+            (HostPattern::Below(_), Host::Address(_)) => false,
         }
     }
 
     pub(crate) fn is_localhost(&self) -> bool {
-        matches!(&self.pattern, Pattern::Exactly(Host::Name(name)) if name == "localhost")
+        matches!(&self.pattern, HostPattern::Exactly(Host::Name(name)) if name == "localhost")
     }
 }
 
 /// The narrowest rule for a target: only the host for a web port, otherwise the host with its port.
-impl From<&Target> for Rule {
-    fn from(target: &Target) -> Rule {
-        Rule {
-            pattern: Pattern::Exactly(target.host.clone()),
+impl From<&ConnectTarget> for EgressRule {
+    fn from(target: &ConnectTarget) -> EgressRule {
+        EgressRule {
+            pattern: HostPattern::Exactly(target.host.clone()),
             port: (!WEB_PORTS.contains(&target.port)).then_some(target.port),
         }
     }
@@ -146,26 +146,28 @@ impl From<&Target> for Rule {
 
 /// All the rules of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allow {
-    rules: Vec<Rule>,
+pub struct AllowList {
+    rules: Vec<EgressRule>,
 }
 
-impl Allow {
-    pub fn new(rules: Vec<Rule>) -> Allow {
-        Allow { rules }
+impl AllowList {
+    pub fn new(rules: Vec<EgressRule>) -> AllowList {
+        AllowList { rules }
     }
 
     /// Parses the values of `--allow-net`.
-    pub fn parse<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Result<Allow, RuleError> {
+    pub fn parse<T: AsRef<str>>(
+        values: impl IntoIterator<Item = T>,
+    ) -> Result<AllowList, RuleError> {
         values
             .into_iter()
             .map(|value| value.as_ref().parse())
             .collect::<Result<_, _>>()
-            .map(Allow::new)
+            .map(AllowList::new)
     }
 
     /// The rules, in the order given.
-    pub fn rules(&self) -> &[Rule] {
+    pub fn rules(&self) -> &[EgressRule] {
         &self.rules
     }
 }
@@ -173,15 +175,18 @@ impl Allow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Class;
-    use crate::policy::Policy;
+    use crate::address::AddressClass;
+    use crate::policy::EgressPolicy;
 
     #[track_caller]
     fn check(rules: &[&str], target: &str, expect: Option<&str>) {
-        let policy = Policy::from(Allow::parse(rules).unwrap());
-        let target = Target::parse(target, None).unwrap();
+        let policy = EgressPolicy::from(AllowList::parse(rules).unwrap());
+        let target = ConnectTarget::parse(target, None).unwrap();
         assert_eq!(
-            policy.allows(&target).map(ToString::to_string).as_deref(),
+            policy
+                .find_allow_rule(&target)
+                .map(ToString::to_string)
+                .as_deref(),
             expect,
             "{target}"
         );
@@ -310,87 +315,100 @@ mod tests {
                 r"cannot allow `a.com\n`: a host name cannot contain '\n'",
             ),
         ] {
-            assert_eq!(text.parse::<Rule>().unwrap_err().to_string(), expect);
+            assert_eq!(text.parse::<EgressRule>().unwrap_err().to_string(), expect);
         }
     }
 
     #[test]
     fn addresses_that_are_not_public_need_their_own_rule() {
-        let check = |rules: &[&str], target: &str, address: &str, expect: Result<Class, Class>| {
-            let policy = Policy::from(Allow::parse(rules).unwrap());
-            let target = Target::parse(target, None).unwrap();
-            let rule = policy.allows(&target).unwrap();
+        let check = |rules: &[&str],
+                     target: &str,
+                     address: &str,
+                     expect: Result<AddressClass, AddressClass>| {
+            let policy = EgressPolicy::from(AllowList::parse(rules).unwrap());
+            let target = ConnectTarget::parse(target, None).unwrap();
+            let rule = policy.find_allow_rule(&target).unwrap();
             let permit = policy.permit(rule, address.parse().unwrap(), target.port);
             assert_eq!(permit, expect, "{rules:?} {target} {address}");
         };
-        check(&["a.com"], "a.com:443", "8.8.8.8", Ok(Class::Public));
-        check(&["a.com"], "a.com:443", "10.0.0.1", Err(Class::Private));
+        check(&["a.com"], "a.com:443", "8.8.8.8", Ok(AddressClass::Public));
+        check(
+            &["a.com"],
+            "a.com:443",
+            "10.0.0.1",
+            Err(AddressClass::Private),
+        );
         check(
             &["a.com", "10.0.0.1"],
             "a.com:443",
             "10.0.0.1",
-            Ok(Class::Private),
+            Ok(AddressClass::Private),
         );
         check(
             &["a.com", "10.0.0.1"],
             "a.com:443",
             "::ffff:10.0.0.1",
-            Ok(Class::Private),
+            Ok(AddressClass::Private),
         );
         check(
             &["a.com", "10.0.0.1"],
             "a.com:443",
             "64:ff9b::10.0.0.1",
-            Err(Class::Private),
+            Err(AddressClass::Private),
         );
         check(
             &["a.com", "10.0.0.1:22"],
             "a.com:443",
             "10.0.0.1",
-            Err(Class::Private),
+            Err(AddressClass::Private),
         );
         check(
             &["a.com", "10.0.0.1"],
             "a.com:443",
             "10.0.0.2",
-            Err(Class::Private),
+            Err(AddressClass::Private),
         );
         check(
             &["localhost:1"],
             "localhost:1",
             "127.0.0.1",
-            Ok(Class::Loopback),
+            Ok(AddressClass::Loopback),
         );
-        check(&["localhost:1"], "localhost:1", "::1", Ok(Class::Loopback));
+        check(
+            &["localhost:1"],
+            "localhost:1",
+            "::1",
+            Ok(AddressClass::Loopback),
+        );
         check(
             &["localhost:1"],
             "localhost:1",
             "127.0.0.2",
-            Err(Class::Loopback),
+            Err(AddressClass::Loopback),
         );
         check(
             &["localhost:1"],
             "localhost:1",
             "10.0.0.1",
-            Err(Class::Private),
+            Err(AddressClass::Private),
         );
         check(
             &["*.localhost:1"],
             "a.localhost:1",
             "127.0.0.1",
-            Err(Class::Loopback),
+            Err(AddressClass::Loopback),
         );
         check(
             &["a.com", "localhost"],
             "a.com:80",
             "127.0.0.1",
-            Err(Class::Loopback),
+            Err(AddressClass::Loopback),
         );
         check(
             &["169.254.169.254"],
             "169.254.169.254:80",
             "169.254.169.254",
-            Ok(Class::Metadata),
+            Ok(AddressClass::Metadata),
         );
     }
 }

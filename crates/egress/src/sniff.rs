@@ -4,14 +4,14 @@
 //! of them are reported as such, and then parsed and checked. The rule for HTTP: after blank lines and
 //! blanks, a word of token characters (a method, of any length), then white space, then in the same
 //! line either `HTTP/` or a target that begins with `/`, `http:` or `https:` (HTTP/0.9 has no
-//! version). A first line that has not ended after [`MAX_LINE`] bytes counts as HTTP too. Everything
-//! else is [`Sniff::Other`], which is allowed only by a rule with a port.
+//! version). A first line that has not ended after [`MAX_FIRST_LINE_BYTES`] bytes counts as HTTP too. Everything
+//! else is [`SniffedProtocol::Other`], which is allowed only by a rule with a port.
 
-use crate::tls::{self, Hello};
+use crate::tls::{self, ParsedHello};
 
 /// The protocol of the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sniff {
+pub(crate) enum SniffedProtocol {
     /// More bytes are needed.
     NeedMore,
     /// TLS with this server name, if any.
@@ -27,22 +27,22 @@ pub(crate) enum Sniff {
 }
 
 /// A longer first line is treated as HTTP, whose parser then refuses or checks it.
-const MAX_LINE: usize = 16 << 10;
+const MAX_FIRST_LINE_BYTES: usize = 16 << 10;
 
 /// Inspects the first bytes of a client; `ended` if no more will come.
-pub(crate) fn sniff(bytes: &[u8], ended: bool) -> Sniff {
+pub(crate) fn sniff(bytes: &[u8], ended: bool) -> SniffedProtocol {
     match tls::read_hello(bytes) {
-        Hello::NotTls => sniff_http(bytes, ended),
-        Hello::Sni(name) => Sniff::Tls(name),
-        Hello::Malformed => Sniff::BadTls,
-        Hello::NeedMore if !ended => Sniff::NeedMore,
-        Hello::NeedMore if bytes.len() < 2 => Sniff::Other,
-        Hello::NeedMore => Sniff::BadTls,
+        ParsedHello::NotTls => sniff_http(bytes, ended),
+        ParsedHello::Sni(name) => SniffedProtocol::Tls(name),
+        ParsedHello::Malformed => SniffedProtocol::BadTls,
+        ParsedHello::NeedMore if !ended => SniffedProtocol::NeedMore,
+        ParsedHello::NeedMore if bytes.len() < 2 => SniffedProtocol::Other,
+        ParsedHello::NeedMore => SniffedProtocol::BadTls,
     }
 }
 
-fn sniff_http(bytes: &[u8], ended: bool) -> Sniff {
-    let is_too_long = bytes.len() >= MAX_LINE;
+fn sniff_http(bytes: &[u8], ended: bool) -> SniffedProtocol {
+    let is_too_long = bytes.len() >= MAX_FIRST_LINE_BYTES;
     // Servers skip empty lines before a request, and some of them blanks.
     let start = bytes.iter().take_while(|&&byte| is_blank(byte)).count();
     let mut lines = bytes[start..].split(|&byte| byte == b'\n');
@@ -53,21 +53,21 @@ fn sniff_http(bytes: &[u8], ended: bool) -> Sniff {
     let Some(&after_method) = line.get(method) else {
         // Only blanks, or one unfinished word.
         return match () {
-            () if is_too_long => Sniff::Http,
-            () if has_ended => Sniff::Other,
-            () => Sniff::NeedMore,
+            () if is_too_long => SniffedProtocol::Http,
+            () if has_ended => SniffedProtocol::Other,
+            () => SniffedProtocol::NeedMore,
         };
     };
     if method == 0 || !is_blank(after_method) {
-        return Sniff::Other;
+        return SniffedProtocol::Other;
     }
     // The version may be incomplete (`PRI * HTTP/`) or missing: wait for the whole line.
     match () {
-        () if !has_ended && !is_too_long => Sniff::NeedMore,
-        () if line.starts_with(b"PRI * HTTP/2") => Sniff::Http2,
-        () if is_too_long || is_request_line(&line[method..]) => Sniff::Http,
+        () if !has_ended && !is_too_long => SniffedProtocol::NeedMore,
+        () if line.starts_with(b"PRI * HTTP/2") => SniffedProtocol::Http2,
+        () if is_too_long || is_request_line(&line[method..]) => SniffedProtocol::Http,
         // Other protocols also start with words and blanks: `EHLO me`, `SSH-2.0-x y`.
-        () => Sniff::Other,
+        () => SniffedProtocol::Other,
     }
 }
 
@@ -101,81 +101,170 @@ mod tests {
     #[test]
     fn protocols_are_told_apart() {
         for (bytes, open, ended) in [
-            (&b""[..], Sniff::NeedMore, Sniff::Other),
-            (b"GET", Sniff::NeedMore, Sniff::Other),
-            (b"GET / HT", Sniff::NeedMore, Sniff::Http),
-            (b"GET / HTTP/1.1", Sniff::NeedMore, Sniff::Http),
-            (b"GET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
-            (b"\r\n\r\nGET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
-            (b"\r\n", Sniff::NeedMore, Sniff::Other),
-            (b"get\t/ http/1.1\n", Sniff::Http, Sniff::Http),
-            (b"M-SEARCH * HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            (&b""[..], SniffedProtocol::NeedMore, SniffedProtocol::Other),
+            (b"GET", SniffedProtocol::NeedMore, SniffedProtocol::Other),
+            (
+                b"GET / HT",
+                SniffedProtocol::NeedMore,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"GET / HTTP/1.1",
+                SniffedProtocol::NeedMore,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"GET / HTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"\r\n\r\nGET / HTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
+            (b"\r\n", SniffedProtocol::NeedMore, SniffedProtocol::Other),
+            (
+                b"get\t/ http/1.1\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"M-SEARCH * HTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
             (
                 b"CONNECT evil.com:443 HTTP/1.1\r\n",
-                Sniff::Http,
-                Sniff::Http,
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
             ),
             (
                 b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-                Sniff::Http2,
-                Sniff::Http2,
+                SniffedProtocol::Http2,
+                SniffedProtocol::Http2,
             ),
             (
                 b"SSH-2.0-OpenSSH_9.2 Debian-2\r\n",
-                Sniff::Other,
-                Sniff::Other,
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
             ),
-            (b"SSH-2.0-OpenSSH_9.2\r\n", Sniff::Other, Sniff::Other),
-            (b"EHLO me\r\n", Sniff::Other, Sniff::Other),
-            (b"*1\r\n$4\r\nPING\r\n", Sniff::Other, Sniff::Other),
-            (b"\0\0\0\x08\x04\xd2\x16\x2f", Sniff::Other, Sniff::Other),
-            (b" GET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            (
+                b"SSH-2.0-OpenSSH_9.2\r\n",
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
+            ),
+            (
+                b"EHLO me\r\n",
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
+            ),
+            (
+                b"*1\r\n$4\r\nPING\r\n",
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
+            ),
+            (
+                b"\0\0\0\x08\x04\xd2\x16\x2f",
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
+            ),
+            (
+                b" GET / HTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
             // Other white space that some servers accept as a space.
-            (b"GET\x0b/\x0cHTTP/1.1\r\n", Sniff::Http, Sniff::Http),
-            (b"\x0cGET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
-            (b"GET\r/\rHTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            (
+                b"GET\x0b/\x0cHTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"\x0cGET / HTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"GET\r/\rHTTP/1.1\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
             // HTTP/0.9, and a version that an old server may read as 1.0.
-            (b"GET /\r\n", Sniff::Http, Sniff::Http),
-            (b"GET /", Sniff::NeedMore, Sniff::Http),
-            (b"get HTTP://evil.com/\r\n", Sniff::Http, Sniff::Http),
-            (b"GET https://evil.com/ X/1\n", Sniff::Http, Sniff::Http),
+            (b"GET /\r\n", SniffedProtocol::Http, SniffedProtocol::Http),
+            (b"GET /", SniffedProtocol::NeedMore, SniffedProtocol::Http),
+            (
+                b"get HTTP://evil.com/\r\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
+            (
+                b"GET https://evil.com/ X/1\n",
+                SniffedProtocol::Http,
+                SniffedProtocol::Http,
+            ),
             (
                 b"OPTIONS rtsp://a.com/ RTSP/1.0\r\n",
-                Sniff::Other,
-                Sniff::Other,
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
             ),
             (
                 b"NICK me\r\nUSER /x HTTP/1.1\r\n",
-                Sniff::Other,
-                Sniff::Other,
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
             ),
-            (b"<?xml version='1.0'?>", Sniff::Other, Sniff::Other),
-            (b"\x16", Sniff::NeedMore, Sniff::Other),
-            (b"\x16\x03\x01", Sniff::NeedMore, Sniff::BadTls),
-            (b"\x16\x03\x01\0\0", Sniff::BadTls, Sniff::BadTls),
+            (
+                b"<?xml version='1.0'?>",
+                SniffedProtocol::Other,
+                SniffedProtocol::Other,
+            ),
+            (b"\x16", SniffedProtocol::NeedMore, SniffedProtocol::Other),
+            (
+                b"\x16\x03\x01",
+                SniffedProtocol::NeedMore,
+                SniffedProtocol::BadTls,
+            ),
+            (
+                b"\x16\x03\x01\0\0",
+                SniffedProtocol::BadTls,
+                SniffedProtocol::BadTls,
+            ),
         ] {
             let text = String::from_utf8_lossy(bytes);
             assert_eq!(sniff(bytes, false), open, "{text:?}");
             assert_eq!(sniff(bytes, true), ended, "{text:?}, ended");
         }
-        let endless = [b"GET /", &[b'a'; MAX_LINE][..]].concat();
-        assert_eq!(sniff(&endless, false), Sniff::Http);
-        assert_eq!(sniff(&[b'\n'; MAX_LINE], false), Sniff::Http);
-        assert_eq!(sniff(&[b'A'; MAX_LINE], false), Sniff::Http);
-        assert_eq!(sniff(&[b'A'; MAX_LINE - 1], false), Sniff::NeedMore);
-        for length in [65, 1000, MAX_LINE] {
+        let endless = [b"GET /", &[b'a'; MAX_FIRST_LINE_BYTES][..]].concat();
+        assert_eq!(sniff(&endless, false), SniffedProtocol::Http);
+        assert_eq!(
+            sniff(&[b'\n'; MAX_FIRST_LINE_BYTES], false),
+            SniffedProtocol::Http
+        );
+        assert_eq!(
+            sniff(&[b'A'; MAX_FIRST_LINE_BYTES], false),
+            SniffedProtocol::Http
+        );
+        assert_eq!(
+            sniff(&[b'A'; MAX_FIRST_LINE_BYTES - 1], false),
+            SniffedProtocol::NeedMore
+        );
+        for length in [65, 1000, MAX_FIRST_LINE_BYTES] {
             let method = "A".repeat(length);
             let request = format!("{method} / HTTP/1.1\r\n");
-            assert_eq!(sniff(request.as_bytes(), false), Sniff::Http, "{length}");
+            assert_eq!(
+                sniff(request.as_bytes(), false),
+                SniffedProtocol::Http,
+                "{length}"
+            );
         }
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_are_told_within_bounds(bytes in proptest::collection::vec(0..=255u8, 0..100)) {
-            proptest::prop_assert_ne!(sniff(&bytes, true), Sniff::NeedMore);
-            let long = [bytes, vec![b'a'; tls::MAX_HELLO]].concat();
-            proptest::prop_assert_ne!(sniff(&long, false), Sniff::NeedMore);
+            proptest::prop_assert_ne!(sniff(&bytes, true), SniffedProtocol::NeedMore);
+            let long = [bytes, vec![b'a'; tls::MAX_HELLO_BYTES]].concat();
+            proptest::prop_assert_ne!(sniff(&long, false), SniffedProtocol::NeedMore);
         }
     }
 }

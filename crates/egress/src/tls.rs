@@ -4,9 +4,9 @@
 //! could read differently (two names, inconsistent lengths) is malformed. The content of an encrypted
 //! hello is not visible here.
 
-/// The result for the bytes so far. Further bytes change it only while it is [`Hello::NeedMore`].
+/// The result for the bytes so far. Further bytes change it only while it is [`ParsedHello::NeedMore`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hello {
+pub enum ParsedHello {
     /// More bytes are needed.
     NeedMore,
     /// This is not TLS.
@@ -18,60 +18,60 @@ pub enum Hello {
 }
 
 /// A hello that is not complete within this many bytes is malformed. Typical ones have 200 to 2000.
-pub const MAX_HELLO: usize = 64 << 10;
+pub const MAX_HELLO_BYTES: usize = 64 << 10;
 
-const HANDSHAKE: u8 = 22;
+const HANDSHAKE_RECORD: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
-const SERVER_NAME: u16 = 0;
-const HOST_NAME: u8 = 0;
+const SERVER_NAME_EXTENSION: u16 = 0;
+const HOST_NAME_TYPE: u8 = 0;
 /// Largest payload of a record.
-const MAX_RECORD: usize = 1 << 14;
+const MAX_RECORD_BYTES: usize = 1 << 14;
 
 /// Parses the first bytes of a client.
-pub fn read_hello(bytes: &[u8]) -> Hello {
+pub fn read_hello(bytes: &[u8]) -> ParsedHello {
     match bytes {
-        [] | [HANDSHAKE] => return Hello::NeedMore,
+        [] | [HANDSHAKE_RECORD] => return ParsedHello::NeedMore,
         // All versions of TLS have 3 as the major number.
-        [HANDSHAKE, 3, ..] => {}
-        _ => return Hello::NotTls,
+        [HANDSHAKE_RECORD, 3, ..] => {}
+        _ => return ParsedHello::NotTls,
     }
-    let bounded = &bytes[..bytes.len().min(MAX_HELLO)];
-    match handshake(bounded) {
+    let bounded = &bytes[..bytes.len().min(MAX_HELLO_BYTES)];
+    match join_handshake(bounded) {
         Ok(Some(body)) => match server_name(&body) {
-            Some(name) => Hello::Sni(name),
-            None => Hello::Malformed,
+            Some(name) => ParsedHello::Sni(name),
+            None => ParsedHello::Malformed,
         },
-        Ok(None) if bytes.len() < MAX_HELLO => Hello::NeedMore,
-        Ok(None) | Err(Malformed) => Hello::Malformed,
+        Ok(None) if bytes.len() < MAX_HELLO_BYTES => ParsedHello::NeedMore,
+        Ok(None) | Err(MalformedHello) => ParsedHello::Malformed,
     }
 }
 
-struct Malformed;
+struct MalformedHello;
 
 /// Joins records to the body of the first handshake message; `None` if it is incomplete.
-fn handshake(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
+fn join_handshake(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, MalformedHello> {
     let mut message = Vec::new();
     loop {
         // Check each header byte as early as possible: the next byte may never come.
         match bytes {
-            [kind, ..] if *kind != HANDSHAKE => return Err(Malformed),
-            [_, major, ..] if *major != 3 => return Err(Malformed),
+            [kind, ..] if *kind != HANDSHAKE_RECORD => return Err(MalformedHello),
+            [_, major, ..] if *major != 3 => return Err(MalformedHello),
             _ => {}
         }
         let [_, _, _, high, low, rest @ ..] = bytes else {
             return Ok(None);
         };
         let length = usize::from(u16::from_be_bytes([*high, *low]));
-        if length == 0 || length > MAX_RECORD {
-            return Err(Malformed);
+        if length == 0 || length > MAX_RECORD_BYTES {
+            return Err(MalformedHello);
         }
         message.extend_from_slice(&rest[..length.min(rest.len())]);
         match message[..] {
-            [kind, ..] if kind != CLIENT_HELLO => return Err(Malformed),
+            [kind, ..] if kind != CLIENT_HELLO => return Err(MalformedHello),
             [_, a, b, c, ref body @ ..] => {
                 let wanted = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-                if wanted > MAX_HELLO {
-                    return Err(Malformed);
+                if wanted > MAX_HELLO_BYTES {
+                    return Err(MalformedHello);
                 }
                 if let Some(body) = body.get(..wanted) {
                     return Ok(Some(body.to_vec()));
@@ -88,11 +88,11 @@ fn handshake(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
 
 /// The name in a ClientHello; the outer `None` if the hello is malformed.
 fn server_name(body: &[u8]) -> Option<Option<String>> {
-    let mut hello = Reader(body);
+    let mut hello = TlsReader(body);
     hello.take(2 + 32)?; // version, random
-    let session = hello.list8()?;
+    let session = hello.vector8()?;
     let ciphers = hello.list16()?;
-    let compression = hello.list8()?;
+    let compression = hello.vector8()?;
     if session.0.len() > 32
         || ciphers.0.is_empty()
         || ciphers.0.len() % 2 != 0
@@ -111,22 +111,22 @@ fn server_name(body: &[u8]) -> Option<Option<String>> {
     while !extensions.0.is_empty() {
         let kind = extensions.u16()?;
         let content = extensions.list16()?;
-        if kind == SERVER_NAME {
+        if kind == SERVER_NAME_EXTENSION {
             if found.is_some() {
                 return None;
             }
-            found = Some(one_name(content)?);
+            found = Some(single_name(content)?);
         }
     }
     Some(found)
 }
 
 /// The extension contains a list, in which only one name is valid.
-fn one_name(mut extension: Reader<'_>) -> Option<String> {
+fn single_name(mut extension: TlsReader<'_>) -> Option<String> {
     let mut list = extension.list16()?;
     let [kind] = *list.take(1)? else { return None };
     let name = list.list16()?;
-    if kind != HOST_NAME || !list.0.is_empty() || !extension.0.is_empty() {
+    if kind != HOST_NAME_TYPE || !list.0.is_empty() || !extension.0.is_empty() {
         return None;
     }
     let name = std::str::from_utf8(name.0).ok()?;
@@ -134,9 +134,9 @@ fn one_name(mut extension: Reader<'_>) -> Option<String> {
 }
 
 /// The unparsed bytes.
-struct Reader<'a>(&'a [u8]);
+struct TlsReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> TlsReader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -148,14 +148,14 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    fn list8(&mut self) -> Option<Reader<'a>> {
+    fn vector8(&mut self) -> Option<TlsReader<'a>> {
         let length = self.take(1)?[0];
-        self.take(length.into()).map(Reader)
+        self.take(length.into()).map(TlsReader)
     }
 
-    fn list16(&mut self) -> Option<Reader<'a>> {
+    fn list16(&mut self) -> Option<TlsReader<'a>> {
         let length = self.u16()?;
-        self.take(length.into()).map(Reader)
+        self.take(length.into()).map(TlsReader)
     }
 }
 
@@ -165,27 +165,27 @@ mod tests {
 
     use super::*;
 
-    fn list16(content: &[u8]) -> Vec<u8> {
+    fn vector16(content: &[u8]) -> Vec<u8> {
         [&(content.len() as u16).to_be_bytes()[..], content].concat()
     }
 
     fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
-        [&kind.to_be_bytes()[..], &list16(content)].concat()
+        [&kind.to_be_bytes()[..], &vector16(content)].concat()
     }
 
     fn names(names: &[(u8, &[u8])]) -> Vec<u8> {
         let list: Vec<u8> = names
             .iter()
-            .flat_map(|(kind, name)| [vec![*kind], list16(name)].concat())
+            .flat_map(|(kind, name)| [vec![*kind], vector16(name)].concat())
             .collect();
-        extension(SERVER_NAME, &list16(&list))
+        extension(SERVER_NAME_EXTENSION, &vector16(&list))
     }
 
     fn message(extensions: Option<&[u8]>) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([7; 32]);
         body.extend([0, 0, 2, 0x13, 1, 1, 0]);
-        body.extend(extensions.map(list16).unwrap_or_default());
+        body.extend(extensions.map(vector16).unwrap_or_default());
         [
             &[CLIENT_HELLO][..],
             &(body.len() as u32).to_be_bytes()[1..],
@@ -195,12 +195,12 @@ mod tests {
     }
 
     fn records(message: &[u8], size: usize) -> Vec<u8> {
-        let record = |part| [&[HANDSHAKE, 3, 1][..], &list16(part)].concat();
+        let record = |part| [&[HANDSHAKE_RECORD, 3, 1][..], &vector16(part)].concat();
         message.chunks(size).flat_map(record).collect()
     }
 
     fn hello(extensions: &[u8]) -> Vec<u8> {
-        records(&message(Some(extensions)), MAX_RECORD)
+        records(&message(Some(extensions)), MAX_RECORD_BYTES)
     }
 
     fn with_name(name: &str) -> Vec<u8> {
@@ -213,8 +213,8 @@ mod tests {
         .concat()
     }
 
-    fn sni(name: &str) -> Hello {
-        Hello::Sni(Some(name.into()))
+    fn sni(name: &str) -> ParsedHello {
+        ParsedHello::Sni(Some(name.into()))
     }
 
     #[test]
@@ -225,9 +225,12 @@ mod tests {
         );
         assert_eq!(
             read_hello(&hello(&extension(43, &[2, 3, 4]))),
-            Hello::Sni(None)
+            ParsedHello::Sni(None)
         );
-        assert_eq!(read_hello(&records(&message(None), 100)), Hello::Sni(None));
+        assert_eq!(
+            read_hello(&records(&message(None), 100)),
+            ParsedHello::Sni(None)
+        );
         // With a post-quantum key share, the hello of some clients spans several records.
         let large = [extension(51, &[1; 40_000]), with_name("a.com")].concat();
         assert_eq!(read_hello(&hello(&large)), sni("a.com"));
@@ -239,7 +242,11 @@ mod tests {
         for size in 1..=message.len() {
             let whole = records(&message, size);
             for end in 0..whole.len() {
-                assert_eq!(read_hello(&whole[..end]), Hello::NeedMore, "{size} {end}");
+                assert_eq!(
+                    read_hello(&whole[..end]),
+                    ParsedHello::NeedMore,
+                    "{size} {end}"
+                );
             }
             assert_eq!(read_hello(&whole), sni("a.example.com"));
             assert_eq!(
@@ -258,10 +265,10 @@ mod tests {
             &[22, 2],
             &[0],
         ] {
-            assert_eq!(read_hello(bytes), Hello::NotTls);
+            assert_eq!(read_hello(bytes), ParsedHello::NotTls);
         }
-        assert_eq!(read_hello(&[]), Hello::NeedMore);
-        assert_eq!(read_hello(&[22]), Hello::NeedMore);
+        assert_eq!(read_hello(&[]), ParsedHello::NeedMore);
+        assert_eq!(read_hello(&[22]), ParsedHello::NeedMore);
     }
 
     #[test]
@@ -276,13 +283,16 @@ mod tests {
             names(&[(0, b"a com")]),
             names(&[(0, "ä.com".as_bytes())]),
             names(&[]),
-            extension(SERVER_NAME, &[]),
+            extension(SERVER_NAME_EXTENSION, &[]),
             one[..one.len() - 1].to_vec(),
-            extension(SERVER_NAME, &[&list16(&[0, 0, 1, b'a'])[..], b"x"].concat()),
+            extension(
+                SERVER_NAME_EXTENSION,
+                &[&vector16(&[0, 0, 1, b'a'])[..], b"x"].concat(),
+            ),
         ] {
             assert_eq!(
                 read_hello(&hello(&extensions)),
-                Hello::Malformed,
+                ParsedHello::Malformed,
                 "{extensions:?}"
             );
         }
@@ -293,34 +303,34 @@ mod tests {
         longer[3] += 1;
         assert_eq!(
             read_hello(&records(&longer, 999)),
-            Hello::Malformed,
+            ParsedHello::Malformed,
             "bytes after extensions"
         );
         let mut server = good.clone();
         server[0] = 2;
         assert_eq!(
             read_hello(&records(&server, 999)),
-            Hello::Malformed,
+            ParsedHello::Malformed,
             "not a client hello"
         );
 
         let split = records(&good, 20);
         let mut alert_between = split[..25].to_vec();
         alert_between.extend([21, 3, 1, 0, 2, 1, 0]);
-        assert_eq!(read_hello(&alert_between), Hello::Malformed);
+        assert_eq!(read_hello(&alert_between), ParsedHello::Malformed);
         assert_eq!(
             read_hello(&[22, 3, 1, 0, 0]),
-            Hello::Malformed,
+            ParsedHello::Malformed,
             "empty record"
         );
         assert_eq!(
             read_hello(&[22, 3, 1, 0x40, 1]),
-            Hello::Malformed,
+            ParsedHello::Malformed,
             "record too long"
         );
         assert_eq!(
             read_hello(&[22, 3, 1, 0, 4, 1, 2, 0, 0]),
-            Hello::Malformed,
+            ParsedHello::Malformed,
             "hello too long"
         );
     }
@@ -332,9 +342,15 @@ mod tests {
             &[&[CLIENT_HELLO, 0, 0xff, 0xff][..], &[0; 0xffff]].concat(),
             1,
         );
-        assert_eq!(read_hello(&endless[..MAX_HELLO - 1]), Hello::NeedMore);
-        assert_eq!(read_hello(&endless[..MAX_HELLO]), Hello::Malformed);
-        assert_eq!(read_hello(&endless), Hello::Malformed);
+        assert_eq!(
+            read_hello(&endless[..MAX_HELLO_BYTES - 1]),
+            ParsedHello::NeedMore
+        );
+        assert_eq!(
+            read_hello(&endless[..MAX_HELLO_BYTES]),
+            ParsedHello::Malformed
+        );
+        assert_eq!(read_hello(&endless), ParsedHello::Malformed);
     }
 
     proptest! {
@@ -346,7 +362,7 @@ mod tests {
         ) {
             let bytes = [start, bytes].concat();
             let verdict = read_hello(&bytes);
-            if verdict != Hello::NeedMore {
+            if verdict != ParsedHello::NeedMore {
                 prop_assert_eq!(read_hello(&[bytes, more].concat()), verdict);
             }
         }

@@ -14,31 +14,31 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::attempt::Attempt;
-use crate::connection::Reason;
+use crate::attempt::EgressAttempt;
+use crate::connection::DenialReason;
 use crate::egress::Upstream;
-use crate::host::{Host, Target};
-use crate::policy::Policy;
-use crate::sniff::{Sniff, sniff};
-use relay::Pump;
+use crate::host::{ConnectTarget, Host};
+use crate::policy::EgressPolicy;
+use crate::sniff::{SniffedProtocol, sniff};
+use relay::RelayDirection;
 
 pub(crate) use relay::bridge;
 
-type Client = TokioIo<Upgraded>;
+type ClientStream = TokioIo<Upgraded>;
 
 /// The fatal alert `access_denied`, so that a TLS client reports a denial and not a lost connection.
-const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+const ACCESS_DENIED_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 /// What to do with a tunnel once its first bytes are known.
 #[derive(Debug, PartialEq, Eq)]
-enum Plan {
+enum TunnelPlan {
     Pass,
     Http,
-    Refuse(Reason),
+    Refuse(DenialReason),
 }
 
 /// Serves a tunnel until it ends.
-pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy) {
+pub(crate) async fn run(mut client: ClientStream, upstream: Upstream, policy: &EgressPolicy) {
     let Upstream {
         mut stream,
         attempt,
@@ -46,7 +46,7 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
     } = upstream;
     let (mut client_read, mut client_write) = tokio::io::split(&mut client);
     let (mut server_read, mut server_write) = stream.split();
-    let mut down = Pump::default();
+    let mut down = RelayDirection::default();
     let mut first = Vec::new();
 
     let plan = {
@@ -67,11 +67,11 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
 
     match plan {
         Err(error) => tracing::debug!(%error, "tunnel ended before its first bytes"),
-        Ok(Plan::Pass) => {
+        Ok(TunnelPlan::Pass) => {
             attempt.allowed();
             let up = async {
                 server_write.write_all(&first).await?;
-                Pump::default()
+                RelayDirection::default()
                     .run(&mut client_read, &mut server_write)
                     .await
             };
@@ -80,16 +80,17 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
                 tracing::debug!(%error, "tunnel ended");
             }
         }
-        Ok(Plan::Http) => {
+        Ok(TunnelPlan::Http) => {
             if down.flush(&mut client_write).await.is_ok() {
                 pinned::serve(client, first, stream, attempt).await;
             }
         }
-        Ok(Plan::Refuse(reason)) => {
+        Ok(TunnelPlan::Refuse(reason)) => {
             // Report first: the client may never read the alert.
             attempt.denied(reason);
             let tls = first.first() == Some(&22);
-            if tls && down.is_unused() && client_write.write_all(&ACCESS_DENIED).await.is_ok() {
+            if tls && down.is_unused() && client_write.write_all(&ACCESS_DENIED_ALERT).await.is_ok()
+            {
                 let _ = client_write.shutdown().await;
             }
         }
@@ -101,43 +102,54 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
 async fn inspect(
     client: &mut (impl AsyncReadExt + Unpin),
     first: &mut Vec<u8>,
-    attempt: &Attempt,
-    policy: &Policy,
-) -> io::Result<Plan> {
+    attempt: &EgressAttempt,
+    policy: &EgressPolicy,
+) -> io::Result<TunnelPlan> {
     let mut ended = false;
     loop {
         match sniff(first, ended) {
-            Sniff::NeedMore => ended = client.read_buf(first).await? == 0,
+            SniffedProtocol::NeedMore => ended = client.read_buf(first).await? == 0,
             // A client that sends nothing is harmless.
-            Sniff::Other if first.is_empty() => return Ok(Plan::Pass),
+            SniffedProtocol::Other if first.is_empty() => return Ok(TunnelPlan::Pass),
             sniffed => return Ok(plan(sniffed, &attempt.target, attempt.names_port(), policy)),
         }
     }
 }
 
 /// Decides on the tunnel. The third argument says whether the rule that allows the target has a port.
-fn plan(sniffed: Sniff, target: &Target, names_port: bool, policy: &Policy) -> Plan {
+fn plan(
+    sniffed: SniffedProtocol,
+    target: &ConnectTarget,
+    names_port: bool,
+    policy: &EgressPolicy,
+) -> TunnelPlan {
     let target = target.clone();
     match sniffed {
-        Sniff::Tls(name) => match check_name(name, &target, policy) {
-            Ok(()) => Plan::Pass,
-            Err(reason) => Plan::Refuse(reason),
+        SniffedProtocol::Tls(name) => match check_server_name(name, &target, policy) {
+            Ok(()) => TunnelPlan::Pass,
+            Err(reason) => TunnelPlan::Refuse(reason),
         },
-        Sniff::Http => Plan::Http,
-        Sniff::Other if names_port => Plan::Pass,
-        Sniff::NeedMore | Sniff::Other => Plan::Refuse(Reason::Protocol { target }),
-        Sniff::BadTls => Plan::Refuse(Reason::BadHello { target }),
-        Sniff::Http2 => Plan::Refuse(Reason::Http2 { target }),
+        SniffedProtocol::Http => TunnelPlan::Http,
+        SniffedProtocol::Other if names_port => TunnelPlan::Pass,
+        SniffedProtocol::NeedMore | SniffedProtocol::Other => {
+            TunnelPlan::Refuse(DenialReason::Protocol { target })
+        }
+        SniffedProtocol::BadTls => TunnelPlan::Refuse(DenialReason::BadHello { target }),
+        SniffedProtocol::Http2 => TunnelPlan::Refuse(DenialReason::Http2 { target }),
     }
 }
 
 /// The server name must be the target. If the target is an address, the name is optional, but must be
 /// a host that the rules allow as well.
-fn check_name(name: Option<String>, target: &Target, policy: &Policy) -> Result<(), Reason> {
+fn check_server_name(
+    name: Option<String>,
+    target: &ConnectTarget,
+    policy: &EgressPolicy,
+) -> Result<(), DenialReason> {
     let Some(name) = name else {
         return match target.host {
             Host::Address(_) => Ok(()),
-            Host::Name(_) => Err(Reason::NoServerName {
+            Host::Name(_) => Err(DenialReason::NoServerName {
                 target: target.clone(),
             }),
         };
@@ -145,7 +157,7 @@ fn check_name(name: Option<String>, target: &Target, policy: &Policy) -> Result<
     let allowed = match (Host::parse(&name), &target.host) {
         (Ok(host), expected) if host == *expected => true,
         (Ok(host @ Host::Name(_)), Host::Address(_)) => policy
-            .allows(&Target {
+            .find_allow_rule(&ConnectTarget {
                 host,
                 port: target.port,
             })
@@ -155,7 +167,7 @@ fn check_name(name: Option<String>, target: &Target, policy: &Policy) -> Result<
     if allowed {
         Ok(())
     } else {
-        Err(Reason::ServerName {
+        Err(DenialReason::ServerName {
             name,
             target: target.clone(),
         })
@@ -165,21 +177,22 @@ fn check_name(name: Option<String>, target: &Target, policy: &Policy) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::Allow;
+    use crate::rules::AllowList;
 
     #[test]
     fn a_plan_follows_from_the_first_bytes() {
-        let check = |rules: &[&str], target: &str, sniffed: Sniff, expect: Result<(), &str>| {
-            let policy = Policy::from(Allow::parse(rules).unwrap());
-            let target = Target::parse(target, None).unwrap();
-            let names_port = policy.allows(&target).unwrap().names_port();
-            let found = match plan(sniffed, &target, names_port, &policy) {
-                Plan::Refuse(reason) => Err(reason.to_string()),
-                Plan::Pass | Plan::Http => Ok(()),
+        let check =
+            |rules: &[&str], target: &str, sniffed: SniffedProtocol, expect: Result<(), &str>| {
+                let policy = EgressPolicy::from(AllowList::parse(rules).unwrap());
+                let target = ConnectTarget::parse(target, None).unwrap();
+                let names_port = policy.find_allow_rule(&target).unwrap().names_port();
+                let found = match plan(sniffed, &target, names_port, &policy) {
+                    TunnelPlan::Refuse(reason) => Err(reason.to_string()),
+                    TunnelPlan::Pass | TunnelPlan::Http => Ok(()),
+                };
+                assert_eq!(found, expect.map_err(ToOwned::to_owned));
             };
-            assert_eq!(found, expect.map_err(ToOwned::to_owned));
-        };
-        let tls = |name: &str| Sniff::Tls(Some(name.into()));
+        let tls = |name: &str| SniffedProtocol::Tls(Some(name.into()));
         let (name, address) = (&["a.com", "10.0.0.1"], &["10.0.0.1", "a.com"]);
         check(name, "a.com:443", tls("a.com"), Ok(()));
         check(name, "a.com:443", tls("A.COM."), Ok(()));
@@ -188,24 +201,29 @@ mod tests {
         let differs = "TLS server name `10.0.0.1` differs from the CONNECT target `a.com:443`";
         check(name, "a.com:443", tls("10.0.0.1"), Err(differs));
         let none = "TLS without a server name, to the CONNECT target `a.com:443`";
-        check(name, "a.com:443", Sniff::Tls(None), Err(none));
-        check(address, "10.0.0.1:443", Sniff::Tls(None), Ok(()));
+        check(name, "a.com:443", SniffedProtocol::Tls(None), Err(none));
+        check(address, "10.0.0.1:443", SniffedProtocol::Tls(None), Ok(()));
         check(address, "10.0.0.1:443", tls("10.0.0.1"), Ok(()));
         check(address, "10.0.0.1:443", tls("a.com"), Ok(()));
         let differs = "TLS server name `b.com` differs from the CONNECT target `10.0.0.1:443`";
         check(address, "10.0.0.1:443", tls("b.com"), Err(differs));
         let differs = "TLS server name `10.0.0.2` differs from the CONNECT target `10.0.0.1:443`";
         check(address, "10.0.0.1:443", tls("10.0.0.2"), Err(differs));
-        check(name, "a.com:443", Sniff::Http, Ok(()));
+        check(name, "a.com:443", SniffedProtocol::Http, Ok(()));
         let other =
             "neither TLS nor HTTP, to `a.com:443`, which is allowed without naming the port";
-        check(name, "a.com:443", Sniff::Other, Err(other));
-        check(&["a.com:443"], "a.com:443", Sniff::Other, Ok(()));
-        check(&["a.com", "a.com:443"], "a.com:443", Sniff::Other, Ok(()));
+        check(name, "a.com:443", SniffedProtocol::Other, Err(other));
+        check(&["a.com:443"], "a.com:443", SniffedProtocol::Other, Ok(()));
+        check(
+            &["a.com", "a.com:443"],
+            "a.com:443",
+            SniffedProtocol::Other,
+            Ok(()),
+        );
         check(
             &["a.com:443"],
             "a.com:443",
-            Sniff::Http2,
+            SniffedProtocol::Http2,
             Err("HTTP/2 without TLS, to `a.com:443`"),
         );
     }

@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::readiness::{Source, register};
+use crate::readiness::{DescriptorOwner, register};
 
 /// Both directions of the transport. Blocking until [`split`](Self::split).
 pub(crate) struct Channel {
@@ -20,7 +20,7 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Uses one descriptor for both directions: a socket or a port.
-    pub(crate) fn both_ways(link: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn from_socket(link: OwnedFd) -> io::Result<Self> {
         let to_host = link.try_clone()?;
         Ok(Self::new(link, to_host))
     }
@@ -33,8 +33,11 @@ impl Channel {
     }
 
     /// The two directions as asynchronous streams: from the host, to the host. Needs a running runtime.
-    pub(crate) fn split(self) -> io::Result<(End, End)> {
-        Ok((End::new(self.from_host)?, End::new(self.to_host)?))
+    pub(crate) fn split(self) -> io::Result<(ChannelEnd, ChannelEnd)> {
+        Ok((
+            ChannelEnd::new(self.from_host)?,
+            ChannelEnd::new(self.to_host)?,
+        ))
     }
 }
 
@@ -55,9 +58,9 @@ impl Write for &Channel {
 }
 
 /// One direction.
-pub(crate) struct End(AsyncFd<Source<std::fs::File>>);
+pub(crate) struct ChannelEnd(AsyncFd<DescriptorOwner<std::fs::File>>);
 
-impl End {
+impl ChannelEnd {
     fn new(file: std::fs::File) -> io::Result<Self> {
         let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
         fcntl(&file, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
@@ -65,7 +68,7 @@ impl End {
     }
 }
 
-impl AsyncRead for End {
+impl AsyncRead for ChannelEnd {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,7 +88,7 @@ impl AsyncRead for End {
     }
 }
 
-impl AsyncWrite for End {
+impl AsyncWrite for ChannelEnd {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

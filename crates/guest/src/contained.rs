@@ -14,11 +14,11 @@ use nix::unistd::{dup2_stderr, dup2_stdout};
 use walls::plan::{Confinement, receive, send};
 
 use crate::channel::Channel;
-use crate::signals::Kernel;
+use crate::signals::GuestKernel;
 use crate::{descriptors, session};
 
 /// Where the link is.
-pub(crate) enum Link<'a> {
+pub(crate) enum LinkSource<'a> {
     /// Standard input: a socket.
     Socket(OwnedFd),
     /// A listening socket of the host, which accepts a single connection.
@@ -27,21 +27,21 @@ pub(crate) enum Link<'a> {
     Pipes(OwnedFd, OwnedFd),
 }
 
-pub(crate) fn serve(link: Link<'_>) -> ExitCode {
-    let open = || -> io::Result<(Channel, Kernel)> {
-        if !matches!(link, Link::Pipes(..)) {
-            let_go_of_outputs()?;
+pub(crate) fn serve(link: LinkSource<'_>) -> ExitCode {
+    let open = || -> io::Result<(Channel, GuestKernel)> {
+        if !matches!(link, LinkSource::Pipes(..)) {
+            redirect_outputs()?;
         }
         let channel = match link {
-            Link::Socket(socket) => Channel::both_ways(socket)?,
-            Link::Path(path) => Channel::both_ways(UnixStream::connect(path)?.into())?,
-            Link::Pipes(input, output) => Channel::new(input, output),
+            LinkSource::Socket(socket) => Channel::from_socket(socket)?,
+            LinkSource::Path(path) => Channel::from_socket(UnixStream::connect(path)?.into())?,
+            LinkSource::Pipes(input, output) => Channel::new(input, output),
         };
         let confinement: Confinement = receive(&channel)?;
-        let mut kernel = Kernel::Linux;
-        if confinement.is_own_kernel {
-            kernel = Kernel::Own;
-            descriptors::hold()?;
+        let mut kernel = GuestKernel::Linux;
+        if confinement.is_gvisor {
+            kernel = GuestKernel::Own;
+            descriptors::open_fd_dir()?;
         }
         let outcome = walls::confine(&confinement);
         let failed = outcome.is_err();
@@ -59,7 +59,7 @@ pub(crate) fn serve(link: Link<'_>) -> ExitCode {
 }
 
 /// Redirects the outputs to `/dev/null`, because commands might be able to reopen those of the host.
-fn let_go_of_outputs() -> io::Result<()> {
+fn redirect_outputs() -> io::Result<()> {
     let null = fs::File::options().write(true).open("/dev/null")?;
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;

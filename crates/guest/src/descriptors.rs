@@ -1,6 +1,6 @@
 //! Paths to this process's open files in `/proc/self/fd`, for system calls that take a path. Where that
-//! folder will be masked, a descriptor of it is opened before. Reopens no file. Entry points: [`hold`],
-//! [`place`].
+//! folder will be masked, a descriptor of it is opened before. Reopens no file. Entry points: [`open_fd_dir`],
+//! [`fd_path`].
 
 use std::fs::File;
 use std::io;
@@ -10,22 +10,22 @@ use std::sync::OnceLock;
 
 use nix::fcntl::AT_FDCWD;
 
-const FOLDER: &str = "/proc/self/fd";
+const FD_DIR: &str = "/proc/self/fd";
 
-static HELD: OnceLock<File> = OnceLock::new();
+static OPEN_FD_DIR: OnceLock<File> = OnceLock::new();
 
 /// Opens the folder now. The descriptor stays valid when another mount covers the folder.
-pub(crate) fn hold() -> io::Result<()> {
-    let folder = File::open(FOLDER)?;
-    HELD.get_or_init(|| folder);
+pub(crate) fn open_fd_dir() -> io::Result<()> {
+    let folder = File::open(FD_DIR)?;
+    OPEN_FD_DIR.get_or_init(|| folder);
     Ok(())
 }
 
 /// A folder descriptor and a path relative to it. The path is a symlink to the open file.
-pub(crate) fn place(file: &File) -> (BorrowedFd<'static>, PathBuf) {
+pub(crate) fn fd_path(file: &File) -> (BorrowedFd<'static>, PathBuf) {
     let name = file.as_raw_fd().to_string();
-    match HELD.get() {
+    match OPEN_FD_DIR.get() {
         Some(folder) => (folder.as_fd(), name.into()),
-        None => (AT_FDCWD, Path::new(FOLDER).join(name)),
+        None => (AT_FDCWD, Path::new(FD_DIR).join(name)),
     }
 }

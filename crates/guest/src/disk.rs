@@ -15,7 +15,7 @@
 //! | [`freeze`] | stops every process, and continues it |
 //! | [`verdict`] | decides; no I/O |
 //!
-//! Entry point: [`watch`]. The reasons are in `docs/decisions/disk-limit.md`.
+//! Entry point: [`enforce_limit`]. The reasons are in `docs/decisions/disk-limit.md`.
 
 mod freeze;
 mod holders;
@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use link::request::{DiskLimit, Limit};
+use link::request::{DiskGrowthLimit, GuestLimit};
 
-use self::freeze::Frozen;
-use self::usage::{FolderScan, Usage, file_system_usage};
-use self::verdict::{Completeness, Observation, Verdict, judge};
+use self::freeze::FrozenProcesses;
+use self::usage::{DiskUsage, FolderScan, file_system_usage};
+use self::verdict::{DiskObservation, DiskVerdict, ScanCompleteness, decide};
 use crate::session::Guest;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,13 +51,13 @@ const MAX_INCONCLUSIVE_SCANS: u32 = 10;
 const METADATA_DIVISOR: u64 = 256;
 
 /// Extra space after the first kill, for commands that clean up.
-const CLEANUP_ALLOWANCE: Usage = Usage {
+const CLEANUP_ALLOWANCE: DiskUsage = DiskUsage {
     bytes: 16 * 1024 * 1024,
     inodes: 1024,
 };
 
 /// Enforces the limit until the guest ends.
-pub(crate) async fn watch(guest: Rc<Guest>) {
+pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
     let Some(mut limit) = guest.settings.disk else {
         return;
     };
@@ -67,12 +67,12 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         return;
     };
     let at_start = usage_at_start(&guest, &root).await;
-    let mut watcher = Watcher {
+    let mut watcher = DiskWatcher {
         root,
         limit,
         at_start,
         baseline,
-        freed: Usage::default(),
+        freed: DiskUsage::default(),
         last_polled: baseline,
         last_scan: Instant::now(),
         scan_cost: Duration::ZERO,
@@ -87,24 +87,24 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         let Some(stopping) = watcher.due_scan() else {
             continue;
         };
-        if watcher.scan(&guest, stopping).await == Verdict::Exceeded {
-            guest.processes.kill_all(Some(Limit::Disk));
+        if watcher.scan(&guest, stopping).await == DiskVerdict::Exceeded {
+            guest.processes.kill_all(Some(GuestLimit::Disk));
         }
     }
 }
 
 /// State between two polls.
-struct Watcher {
+struct DiskWatcher {
     root: PathBuf,
-    limit: DiskLimit,
+    limit: DiskGrowthLimit,
     /// The folder's usage when the sandbox started.
-    at_start: Usage,
+    at_start: DiskUsage,
     /// Upper bound of the file system's usage without the sandbox's additions.
-    baseline: Usage,
+    baseline: DiskUsage,
     /// Space freed on the file system since the last conclusive scan, by any process. It can hide growth of
     /// the same size.
-    freed: Usage,
-    last_polled: Usage,
+    freed: DiskUsage,
+    last_polled: DiskUsage,
     last_scan: Instant,
     scan_cost: Duration,
     /// How long the last scan stopped processes.
@@ -113,15 +113,15 @@ struct Watcher {
     has_killed: bool,
 }
 
-impl Watcher {
-    fn due_scan(&mut self) -> Option<Stopping> {
+impl DiskWatcher {
+    fn due_scan(&mut self) -> Option<StopPolicy> {
         let used = file_system_usage(&self.root)?;
         self.freed = self.freed.plus(self.last_polled.minus(used));
         self.last_polled = used;
         let since = self.last_scan.elapsed();
         if used.minus(self.baseline).exceeds(self.limit) {
             // Processes are stopped for at most half of their time.
-            return (since >= self.stop_cost).then_some(Stopping::WhileCounting);
+            return (since >= self.stop_cost).then_some(StopPolicy::WhileCounting);
         }
         let may_hide = used
             .plus(self.freed)
@@ -129,49 +129,49 @@ impl Watcher {
             .exceeds(self.limit);
         let is_due =
             may_hide || since >= FULL_SCAN_INTERVAL.max(self.scan_cost * SCAN_DUTY_DIVISOR);
-        is_due.then_some(Stopping::Never)
+        is_due.then_some(StopPolicy::Never)
     }
 
-    async fn scan(&mut self, guest: &Guest, stopping: Stopping) -> Verdict {
+    async fn scan(&mut self, guest: &Guest, stopping: StopPolicy) -> DiskVerdict {
         let began = Instant::now();
-        let mut scan = self.count(guest, first_stopping(guest, stopping)).await;
-        let mut verdict = judge(&self.observe(&scan), self.limit);
-        if stopping == Stopping::WhileCounting {
-            if verdict == Verdict::Unexplained {
+        let mut scan = self.count(guest, first_stop_policy(guest, stopping)).await;
+        let mut verdict = decide(&self.observe(&scan), self.limit);
+        if stopping == StopPolicy::WhileCounting {
+            if verdict == DiskVerdict::Unexplained {
                 scan = self.count(guest, stopping).await;
-                verdict = judge(&self.observe(&scan), self.limit);
+                verdict = decide(&self.observe(&scan), self.limit);
             }
             self.inconclusive_scans = match verdict {
-                Verdict::Inconclusive => self.inconclusive_scans + 1,
+                DiskVerdict::Inconclusive => self.inconclusive_scans + 1,
                 _ => 0,
             };
             if self.inconclusive_scans > MAX_INCONCLUSIVE_SCANS {
-                verdict = Verdict::Exceeded;
+                verdict = DiskVerdict::Exceeded;
             }
         }
         self.last_scan = Instant::now();
         self.scan_cost = self.last_scan - began;
         self.stop_cost = match stopping {
-            Stopping::Never => Duration::ZERO,
-            Stopping::WhileCounting => self.scan_cost,
+            StopPolicy::Never => Duration::ZERO,
+            StopPolicy::WhileCounting => self.scan_cost,
         };
         self.settle(&scan, verdict);
         verdict
     }
 
-    async fn count(&self, guest: &Guest, stopping: Stopping) -> Scan {
+    async fn count(&self, guest: &Guest, stopping: StopPolicy) -> DiskScan {
         let root = self.root.clone();
         let is_linux = guest.settings.is_linux;
-        let work = move || Scan::take(&root, is_linux, stopping);
+        let work = move || DiskScan::take(&root, is_linux, stopping);
         guest.workers.run(work).await
     }
 
-    fn observe(&self, scan: &Scan) -> Observation {
-        Observation {
+    fn observe(&self, scan: &DiskScan) -> DiskObservation {
+        DiskObservation {
             growth: scan.file_system.minus(self.baseline),
             own: scan.own.minus(self.at_start),
             completeness: if self.limit.has_other_places {
-                Completeness::Opaque
+                ScanCompleteness::Opaque
             } else {
                 scan.completeness
             },
@@ -179,26 +179,26 @@ impl Watcher {
     }
 
     /// Updates the state from a scan and its verdict.
-    fn settle(&mut self, scan: &Scan, verdict: Verdict) {
+    fn settle(&mut self, scan: &DiskScan, verdict: DiskVerdict) {
         let own = scan.own.minus(self.at_start);
         match verdict {
-            Verdict::Exceeded if !self.has_killed => {
+            DiskVerdict::Exceeded if !self.has_killed => {
                 // Only once: later commands get some space to clean up, but cannot grow further.
                 self.has_killed = true;
                 self.limit.bytes = self.limit.bytes.max(own.plus(CLEANUP_ALLOWANCE).bytes);
                 self.limit.inodes = self.limit.inodes.max(own.plus(CLEANUP_ALLOWANCE).inodes);
-                let used_up = Usage::from(self.limit).minus(CLEANUP_ALLOWANCE);
+                let used_up = DiskUsage::from(self.limit).minus(CLEANUP_ALLOWANCE);
                 self.baseline = scan.file_system.minus(used_up);
             }
-            Verdict::Exceeded | Verdict::Inconclusive | Verdict::Unexplained => {}
+            DiskVerdict::Exceeded | DiskVerdict::Inconclusive | DiskVerdict::Unexplained => {}
             // Processes outside may have freed space, so the baseline can only go down.
-            Verdict::Within => {
+            DiskVerdict::Within => {
                 self.baseline = self.baseline.at_most(scan.file_system.minus(own));
-                self.freed = Usage::default();
+                self.freed = DiskUsage::default();
             }
-            Verdict::GrownByOthers => {
+            DiskVerdict::GrownByOthers => {
                 self.baseline = scan.file_system.minus(own);
-                self.freed = Usage::default();
+                self.freed = DiskUsage::default();
             }
         }
     }
@@ -207,19 +207,19 @@ impl Watcher {
 /// gVisor sends SIGHUP to a process group if one of its processes ends while another is stopped. So on
 /// gVisor the guest first scans without stopping, and stops processes only if that scan does not explain
 /// the growth.
-fn first_stopping(guest: &Guest, wanted: Stopping) -> Stopping {
+fn first_stop_policy(guest: &Guest, wanted: StopPolicy) -> StopPolicy {
     if guest.settings.is_linux {
         wanted
     } else {
-        Stopping::Never
+        StopPolicy::Never
     }
 }
 
 /// Counts a few files on the current thread, and the remaining ones on a worker.
-async fn usage_at_start(guest: &Guest, root: &Path) -> Usage {
-    const FEW: usize = 64;
+async fn usage_at_start(guest: &Guest, root: &Path) -> DiskUsage {
+    const MAX_INLINE_FILES: usize = 64;
     let mut scan = FolderScan::new(root);
-    if scan.advance(FEW) {
+    if scan.advance(MAX_INLINE_FILES) {
         return scan.usage;
     }
     let rest = move || {
@@ -230,35 +230,35 @@ async fn usage_at_start(guest: &Guest, root: &Path) -> Usage {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stopping {
+enum StopPolicy {
     Never,
     WhileCounting,
 }
 
 /// The result of one scan.
-struct Scan {
-    file_system: Usage,
+struct DiskScan {
+    file_system: DiskUsage,
     /// Files in the folder, and removed files that processes hold open.
-    own: Usage,
-    completeness: Completeness,
+    own: DiskUsage,
+    completeness: ScanCompleteness,
 }
 
-impl Scan {
-    fn take(root: &Path, is_linux: bool, stopping: Stopping) -> Self {
+impl DiskScan {
+    fn take(root: &Path, is_linux: bool, stopping: StopPolicy) -> Self {
         let frozen = match stopping {
-            Stopping::Never => None,
-            Stopping::WhileCounting => Some(Frozen::stop_all(is_linux)),
+            StopPolicy::Never => None,
+            StopPolicy::WhileCounting => Some(FrozenProcesses::stop_all(is_linux)),
         };
         let mut folder = FolderScan::new(root);
         folder.advance(usize::MAX);
-        let held = holders::count(root, is_linux);
+        let held = holders::count_held_files(root, is_linux);
         Self {
             // Read last, so that everything in `own` is also in this number.
             file_system: file_system_usage(root).unwrap_or_default(),
             own: folder.usage.plus(held.usage),
             completeness: match frozen.map(|frozen| frozen.completeness()) {
-                None => Completeness::Moving,
-                Some(Completeness::Complete) => folder.completeness.max(held.completeness),
+                None => ScanCompleteness::Moving,
+                Some(ScanCompleteness::Complete) => folder.completeness.max(held.completeness),
                 Some(incomplete) => incomplete,
             },
         }

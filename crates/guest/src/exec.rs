@@ -13,8 +13,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use link::request::{Answer, Control, Exec, Exit, Limit, Program, Raw, RefusalKind};
-use link::{Item, Receiver, Sender, Stream, StreamError};
+use link::request::{
+    ByteString, ExecControl, ExecProgram, ExecRequest, Exit, GuestLimit, GuestResult, RefusalKind,
+};
+use link::{LinkItem, Receiver, Sender, Stream, StreamError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
@@ -23,27 +25,26 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-use crate::keys;
 use crate::processes::{retry_start, signal_group};
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
-use crate::spawn::Start;
+use crate::signal_keys;
+use crate::spawn::SpawnRequest;
 use crate::terminal::Terminal;
 
 /// Read at once and so at most in one frame.
-const CHUNK: usize = link::frame::MAX_PAYLOAD;
+const READ_CHUNK_BYTES: usize = link::frame::MAX_PAYLOAD;
 
-/// Asked of the kernel for each output pipe, so that a command can print while the guest sends. No pipe holds
-/// more.
-pub(crate) const PIPE: usize = 1024 * 1024;
+/// Requested size of output pipes, so that a command can print while the guest sends. No pipe is larger.
+pub(crate) const MAX_PIPE_BYTES: usize = 1024 * 1024;
 
 thread_local! {
-    /// Whether this sandbox may have pipes of that size. The system call filter refuses where all sandboxes
-    /// of a user share what the kernel gives to pipes, and each refusal costs a call, which is slow on gVisor.
+    /// Whether this sandbox may have pipes of that size. The system call filter refuses them where sandboxes
+    /// share the kernel's limit for one user. Remembered, because a refused call is slow on gVisor.
     static HAS_LARGE_PIPES: Cell<bool> = const { Cell::new(true) };
 }
 
-pub(crate) async fn exec(guest: Rc<Guest>, request: Exec, stream: Stream) {
+pub(crate) async fn exec(guest: Rc<Guest>, request: ExecRequest, stream: Stream) {
     let id = stream.id();
     let (mut sender, receiver) = stream.split();
     let answer = run(&guest, request, id, &mut sender, receiver).await;
@@ -54,11 +55,11 @@ pub(crate) async fn exec(guest: Rc<Guest>, request: Exec, stream: Stream) {
 
 async fn run(
     guest: &Rc<Guest>,
-    request: Exec,
+    request: ExecRequest,
     id: u32,
     sender: &mut Sender,
     receiver: Receiver,
-) -> Answer<Exit> {
+) -> GuestResult<Exit> {
     let argv = argv(&request.program);
     let what = format!(
         "start `{}`",
@@ -66,12 +67,12 @@ async fn run(
             .map_or("".into(), |name| name.to_string_lossy())
     );
     let cwd = guest.resolve(request.cwd.as_ref());
-    let mut streams = Streams::open(&request).map_err(|error| refuse(&what, error))?;
-    let start = Start {
+    let mut streams = StandardStreams::open(&request).map_err(|error| refuse(&what, error))?;
+    let start = SpawnRequest {
         argv: &argv,
         env: &guest.env_with(&request.env),
         cwd: &cwd,
-        descriptors: &streams.theirs(),
+        descriptors: &streams.child_descriptors(),
         terminal: streams
             .terminal
             .as_ref()
@@ -86,7 +87,7 @@ async fn run(
             refuse_with(RefusalKind::NotFound, message)
         }
     })?;
-    streams.close_theirs();
+    streams.close_child_ends();
     let group = child.group;
     let limit = Rc::new(Cell::new(None));
     let terminal = streams.terminal.map(Rc::new);
@@ -95,7 +96,7 @@ async fn run(
         .running
         .borrow_mut()
         .insert(id, (group, terminal.clone()));
-    let feeder = feed(
+    let feeder = feed_stdin(
         receiver,
         streams.stdin,
         terminal.clone(),
@@ -105,7 +106,7 @@ async fn run(
     let feeder = tokio::task::spawn_local(feeder);
 
     let (over, is_over) = watch::channel(false);
-    let output = Output {
+    let output = CommandOutput {
         sender,
         left: request.output,
         limit: limit.clone(),
@@ -124,8 +125,8 @@ async fn run(
     let wait = async {
         let ended = tokio::select! {
             ended = &mut child.ended => ended,
-            () = sleep(request.timeout) => {
-                limit.set(Some(Limit::Time));
+            () = sleep_or_forever(request.timeout) => {
+                limit.set(Some(GuestLimit::Time));
                 let _ = signal_group(group, libc::SIGKILL);
                 (&mut child.ended).await
             }
@@ -139,21 +140,25 @@ async fn run(
         status,
         limit: limit
             .get()
-            .or_else(|| guest.processes.limit_behind(&child, status)),
+            .or_else(|| guest.processes.limit_that_ended(&child, status)),
     })
 }
 
-async fn sleep(timeout: Option<std::time::Duration>) {
+async fn sleep_or_forever(timeout: Option<std::time::Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
     }
 }
 
-fn argv(program: &Program) -> Vec<OsString> {
+fn argv(program: &ExecProgram) -> Vec<OsString> {
     match program {
-        Program::Argv(argv) => argv.iter().cloned().map(Raw::into_os_string).collect(),
-        Program::Script(script) => {
+        ExecProgram::Argv(argv) => argv
+            .iter()
+            .cloned()
+            .map(ByteString::into_os_string)
+            .collect(),
+        ExecProgram::Script(script) => {
             vec![
                 "/bin/sh".into(),
                 "-c".into(),
@@ -164,7 +169,7 @@ fn argv(program: &Program) -> Vec<OsString> {
 }
 
 /// Both ends of a command's standard streams.
-struct Streams {
+struct StandardStreams {
     stdin: Option<pipe::Sender>,
     stdout: Option<pipe::Receiver>,
     stderr: Option<pipe::Receiver>,
@@ -172,8 +177,8 @@ struct Streams {
     children: Vec<(i32, OwnedFd)>,
 }
 
-impl Streams {
-    fn open(request: &Exec) -> io::Result<Self> {
+impl StandardStreams {
+    fn open(request: &ExecRequest) -> io::Result<Self> {
         let mut streams = Self {
             stdin: None,
             stdout: None,
@@ -187,7 +192,7 @@ impl Streams {
         }
         if request.stdin {
             let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
-            streams.stdin = Some(pipe::Sender::from_owned_fd(nonblocking(writer)?)?);
+            streams.stdin = Some(pipe::Sender::from_owned_fd(set_nonblocking(writer)?)?);
             streams.children.push((0, reader));
         }
         let (stdout, writer) = output_pipe()?;
@@ -199,14 +204,14 @@ impl Streams {
         Ok(streams)
     }
 
-    fn theirs(&self) -> Vec<(i32, BorrowedFd<'_>)> {
+    fn child_descriptors(&self) -> Vec<(i32, BorrowedFd<'_>)> {
         self.children
             .iter()
             .map(|(number, fd)| (*number, fd.as_fd()))
             .collect()
     }
 
-    fn close_theirs(&mut self) {
+    fn close_child_ends(&mut self) {
         self.children.clear();
     }
 }
@@ -215,22 +220,22 @@ impl Streams {
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
     if HAS_LARGE_PIPES.get() {
-        // A wish: the kernel bounds what one user's pipes may hold together.
-        let asked = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(PIPE as i32));
+        // The kernel may still refuse: it limits the total size of one user's pipes.
+        let asked = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(MAX_PIPE_BYTES as i32));
         HAS_LARGE_PIPES.set(asked != Err(Errno::EINVAL));
     }
     // That it is a pipe, and how it is open, need not be asked.
-    let reader = pipe::Receiver::from_owned_fd_unchecked(nonblocking(reader)?)?;
+    let reader = pipe::Receiver::from_owned_fd_unchecked(set_nonblocking(reader)?)?;
     Ok((reader, writer))
 }
 
-pub(crate) fn nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn set_nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(fd)
 }
 
 /// Standard input, until it ends. A host that no longer reads takes the command with it.
-async fn feed(
+async fn feed_stdin(
     mut receiver: Receiver,
     mut stdin: Option<pipe::Sender>,
     terminal: Option<Rc<Terminal>>,
@@ -239,7 +244,7 @@ async fn feed(
 ) {
     let mut line_is_begun = false;
     while let Ok(Some(item)) = receiver.receive().await {
-        let Item::Data(bytes) = item else {
+        let LinkItem::Data(bytes) = item else {
             break;
         };
         line_is_begun = !bytes.ends_with(b"\n");
@@ -262,49 +267,54 @@ async fn feed(
         let keys: &[u8] = if line_is_begun { &[4, 4] } else { &[4] };
         let _ = terminal.write_all(keys).await;
     }
-    receiver.peer_stops().await;
+    receiver.wait_until_peer_stops().await;
     let _ = signal_group(group, libc::SIGKILL);
 }
 
 /// A command's processes, and the terminal they have.
-type Group = (Pid, Option<Rc<Terminal>>);
+type RunningCommand = (Pid, Option<Rc<Terminal>>);
 
 /// Commands that run, by the stream on which they were started.
 #[derive(Default)]
-pub(crate) struct Execs {
-    running: RefCell<HashMap<u32, Group>>,
+pub(crate) struct RunningCommands {
+    running: RefCell<HashMap<u32, RunningCommand>>,
 }
 
-pub(crate) async fn control(guest: &Rc<Guest>, exec: u32, control: Control, mut stream: Stream) {
+pub(crate) async fn control(
+    guest: &Rc<Guest>,
+    exec: u32,
+    control: ExecControl,
+    mut stream: Stream,
+) {
     let found = guest.execs.running.borrow().get(&exec).cloned();
     let answer = match (found, control) {
         // It has ended meanwhile: there is nothing left to tell it.
         (None, _) => Ok(()),
-        (Some((group, _)), Control::Signal(signal)) => {
+        (Some((group, _)), ExecControl::Signal(signal)) => {
             signal_group(group, signal).map_err(|error| refuse("send a signal", error))
         }
-        (Some((group, Some(terminal))), Control::Resize(size)) => {
+        (Some((group, Some(terminal))), ExecControl::Resize(size)) => {
             let changed = terminal.resize(size);
             if !guest.settings.is_linux {
-                keys::tell(group, Signal::SIGWINCH);
+                signal_keys::send_signal(group, Signal::SIGWINCH);
             }
             changed.map_err(|error| refuse("change the size of the terminal", error))
         }
-        (Some((_, None)), Control::Resize(_)) => Ok(()),
+        (Some((_, None)), ExecControl::Resize(_)) => Ok(()),
     };
     let _ = stream.send(&answer).await;
 }
 
 /// Where a command's output goes.
-struct Output<'a> {
+struct CommandOutput<'a> {
     sender: &'a mut Sender,
     /// Bytes that may still be printed.
     left: Option<u64>,
-    limit: Rc<Cell<Option<Limit>>>,
+    limit: Rc<Cell<Option<GuestLimit>>>,
     group: Pid,
 }
 
-impl Output<'_> {
+impl CommandOutput<'_> {
     async fn send_pipes(
         mut self,
         stdout: Option<pipe::Receiver>,
@@ -335,11 +345,11 @@ impl Output<'_> {
         }
         // Over: take what is in the pipes, no more than they can hold.
         for (pipe, buffer, errors) in &mut pipes {
-            let mut left = PIPE;
+            let mut left = MAX_PIPE_BYTES;
             while let Some(open) = pipe
                 && left > 0
             {
-                match read_now(open, buffer) {
+                match try_read_pipe(open, buffer) {
                     Ok(length @ 1..) => left = left.saturating_sub(length),
                     _ => *pipe = None,
                 }
@@ -366,7 +376,7 @@ impl Output<'_> {
             self.send(buffer.split(), false).await?;
         }
         // No more than there is: somebody may still print. Some kernels hold much more than a pipe.
-        let mut left = terminal.pending().max(PIPE);
+        let mut left = terminal.pending().max(MAX_PIPE_BYTES);
         while left > 0
             && let Ok(length @ 1..) = terminal.try_read(&mut buffer)
         {
@@ -380,13 +390,13 @@ impl Output<'_> {
         if let Some(left) = &mut self.left {
             if bytes.len() as u64 > *left {
                 bytes.truncate(*left as usize);
-                self.limit.set(Some(Limit::Output));
+                self.limit.set(Some(GuestLimit::Output));
                 let _ = signal_group(self.group, libc::SIGKILL);
             }
             *left -= bytes.len() as u64;
         }
         if errors {
-            self.sender.send_errors(bytes.freeze()).await
+            self.sender.send_stderr(bytes.freeze()).await
         } else {
             self.sender.send_data(bytes.freeze()).await
         }
@@ -401,7 +411,7 @@ pub(crate) async fn read(
     match pipe {
         Some(pipe) => {
             pipe.readable().await?;
-            buffer.reserve(CHUNK);
+            buffer.reserve(READ_CHUNK_BYTES);
             pipe.read_buf(buffer).await
         }
         None => std::future::pending().await,
@@ -410,7 +420,7 @@ pub(crate) async fn read(
 
 /// Reads what is in a pipe now; `WouldBlock` if nothing is. Asks the kernel itself: what the
 /// runtime last heard of the pipe may be older than the end of the process.
-pub(crate) fn read_now(pipe: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<usize> {
+pub(crate) fn try_read_pipe(pipe: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<usize> {
     let mut space = [0; 16 * 1024];
     let length = nix::unistd::read(pipe, &mut space)?;
     buffer.extend_from_slice(&space[..length]);
@@ -418,7 +428,10 @@ pub(crate) fn read_now(pipe: &pipe::Receiver, buffer: &mut BytesMut) -> io::Resu
 }
 
 /// The environment of a command: what every command gets, then what this one asks for.
-pub(crate) fn merge_env(base: &[(Raw, Raw)], more: &[(Raw, Raw)]) -> Vec<(OsString, OsString)> {
+pub(crate) fn merge_env(
+    base: &[(ByteString, ByteString)],
+    more: &[(ByteString, ByteString)],
+) -> Vec<(OsString, OsString)> {
     let mut merged: Vec<(OsString, OsString)> = Vec::with_capacity(base.len() + more.len());
     for (key, value) in base.iter().chain(more) {
         let (key, value) = (key.clone().into_os_string(), value.clone().into_os_string());
@@ -431,7 +444,7 @@ pub(crate) fn merge_env(base: &[(Raw, Raw)], more: &[(Raw, Raw)]) -> Vec<(OsStri
 }
 
 /// A folder as a request names it, against the workdir.
-pub(crate) fn resolve(workdir: &Raw, path: Option<&Raw>) -> PathBuf {
+pub(crate) fn resolve(workdir: &ByteString, path: Option<&ByteString>) -> PathBuf {
     match path {
         Some(path) => workdir.as_path().join(path.as_path()),
         None => workdir.as_path().to_owned(),

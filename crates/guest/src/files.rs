@@ -11,29 +11,32 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use link::request::{Answer, FileKind, Metadata, Raw, ReadFile, RefusalKind, WriteFile, WriteMode};
-use link::{Item, Stream};
+use link::request::{
+    ByteString, FileKind, GuestResult, PathMetadata, ReadFileRequest, RefusalKind,
+    WriteFileRequest, WriteMode,
+};
+use link::{LinkItem, Stream};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::linkat;
 
 use crate::descriptors;
-use crate::refusal::{OnPath, refuse_with};
+use crate::refusal::{PathContext, refuse_with};
 use crate::session::Guest;
-use crate::walk::open_unblocked;
+use crate::walk::open_nonblocking;
 
 /// Maximum size of one read from disk.
-const CHUNK: usize = 256 * 1024;
+const READ_CHUNK_BYTES: usize = 256 * 1024;
 
-pub(crate) fn describe(path: &Path, metadata: &FileMetadata) -> Metadata {
+pub(crate) fn describe(path: &Path, metadata: &FileMetadata) -> PathMetadata {
     let kind = kind_of(metadata.file_type());
-    Metadata {
+    PathMetadata {
         kind,
         size: metadata.len(),
         mode: metadata.permissions().mode() & 0o7777,
         modified: metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000,
         target: match kind {
-            FileKind::Symlink => fs::read_link(path).ok().map(Raw::from),
+            FileKind::Symlink => fs::read_link(path).ok().map(ByteString::from),
             _ => None,
         },
     }
@@ -51,17 +54,19 @@ pub(crate) fn kind_of(kind: fs::FileType) -> FileKind {
     }
 }
 
-pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Stream) {
+pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFileRequest, mut stream: Stream) {
     let path = guest.resolve(Some(&request.path));
     let opened = guest.workers.run(move || open_for_reading(&path)).await;
     let (file, metadata) = match opened {
         Ok(opened) => opened,
         Err(refusal) => {
-            let _ = stream.send(&Answer::<Metadata>::Err(refusal)).await;
+            let _ = stream
+                .send(&GuestResult::<PathMetadata>::Err(refusal))
+                .await;
             return;
         }
     };
-    if stream.send(&Answer::Ok(metadata)).await.is_err() {
+    if stream.send(&GuestResult::Ok(metadata)).await.is_err() {
         return;
     }
     let (mut sender, _receiver) = stream.split();
@@ -69,7 +74,7 @@ pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Strea
     let mut offset = request.offset;
     let mut left = request.length.unwrap_or(u64::MAX);
     while left > 0 {
-        let size = left.min(CHUNK as u64) as usize;
+        let size = left.min(READ_CHUNK_BYTES as u64) as usize;
         let (same, chunk) = guest
             .workers
             .run(move || {
@@ -93,8 +98,8 @@ pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Strea
     sender.end();
 }
 
-fn open_for_reading(path: &Path) -> Answer<(File, Metadata)> {
-    let file = open_unblocked(path).on("read", path)?;
+fn open_for_reading(path: &Path) -> GuestResult<(File, PathMetadata)> {
+    let file = open_nonblocking(path).on("read", path)?;
     let metadata = file.metadata().on("read", path)?;
     if !metadata.is_file() {
         let message = format!("cannot read `{}`: it is not a regular file", path.display());
@@ -111,20 +116,24 @@ fn read_chunk(file: &File, offset: u64, size: usize) -> io::Result<Bytes> {
     Ok(buffer.into())
 }
 
-pub(crate) async fn write(guest: &Rc<Guest>, request: WriteFile, mut stream: Stream) {
-    let answer = take_content(guest, request, &mut stream).await;
+pub(crate) async fn write(guest: &Rc<Guest>, request: WriteFileRequest, mut stream: Stream) {
+    let answer = receive_content(guest, request, &mut stream).await;
     let _ = stream.send(&answer).await;
 }
 
-async fn take_content(guest: &Rc<Guest>, request: WriteFile, stream: &mut Stream) -> Answer<()> {
+async fn receive_content(
+    guest: &Rc<Guest>,
+    request: WriteFileRequest,
+    stream: &mut Stream,
+) -> GuestResult<()> {
     let path = guest.resolve(Some(&request.path));
     let mut draft = guest
         .workers
-        .run(move || Draft::open(path, &request))
+        .run(move || FileDraft::open(path, &request))
         .await?;
     loop {
         match stream.receive().await {
-            Ok(Some(Item::Data(bytes))) => {
+            Ok(Some(LinkItem::Data(bytes))) => {
                 draft = guest
                     .workers
                     .run(move || {
@@ -146,15 +155,15 @@ async fn take_content(guest: &Rc<Guest>, request: WriteFile, stream: &mut Stream
 }
 
 /// A file that is being written. Leaves nothing behind if it is dropped before it is published.
-struct Draft {
+struct FileDraft {
     file: File,
     path: PathBuf,
-    content: Content,
+    content: DraftStorage,
     mode: WriteMode,
 }
 
 /// Where the content is stored until it is complete.
-enum Content {
+enum DraftStorage {
     /// Appended to the file itself.
     Itself,
     /// In an unnamed file (`O_TMPFILE`), which disappears even if this process is killed.
@@ -163,8 +172,8 @@ enum Content {
     Aside(PathBuf),
 }
 
-impl Draft {
-    fn open(path: PathBuf, request: &WriteFile) -> Answer<Self> {
+impl FileDraft {
+    fn open(path: PathBuf, request: &WriteFileRequest) -> GuestResult<Self> {
         // Follow a symlink and write to its target, as any other program would.
         let path = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() && request.mode != WriteMode::Create => {
@@ -204,12 +213,12 @@ impl Draft {
             return Ok(Self {
                 file,
                 path,
-                content: Content::Itself,
+                content: DraftStorage::Itself,
                 mode: request.mode,
             });
         }
-        let (file, content) = match nameless(&path, mode) {
-            Ok(file) => (file, Content::Nameless),
+        let (file, content) = match open_unnamed(&path, mode) {
+            Ok(file) => (file, DraftStorage::Nameless),
             Err(_) => {
                 let aside = aside(&path);
                 let file = options
@@ -217,7 +226,7 @@ impl Draft {
                     .create_new(true)
                     .open(&aside)
                     .on("write", &path)?;
-                (file, Content::Aside(aside))
+                (file, DraftStorage::Aside(aside))
             }
         };
         let draft = Self {
@@ -234,32 +243,32 @@ impl Draft {
         Ok(draft)
     }
 
-    fn publish(mut self) -> Answer<()> {
-        let published = match std::mem::replace(&mut self.content, Content::Itself) {
-            Content::Itself => Ok(()),
-            Content::Nameless => self.publish_nameless(),
-            Content::Aside(aside) => self.publish_from(&aside),
+    fn publish(mut self) -> GuestResult<()> {
+        let published = match std::mem::replace(&mut self.content, DraftStorage::Itself) {
+            DraftStorage::Itself => Ok(()),
+            DraftStorage::Nameless => self.publish_unnamed(),
+            DraftStorage::Aside(aside) => self.publish_temporary(&aside),
         };
         published.on("write", &self.path)
     }
 
     /// Links the unnamed file at its path. Only if that replaces a file, a temporary name is needed for a
     /// moment.
-    fn publish_nameless(&self) -> io::Result<()> {
-        match name(&self.file, &self.path) {
+    fn publish_unnamed(&self) -> io::Result<()> {
+        match link_unnamed(&self.file, &self.path) {
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
                     && self.mode != WriteMode::Create =>
             {
                 let aside = aside(&self.path);
-                name(&self.file, &aside)?;
-                self.publish_from(&aside)
+                link_unnamed(&self.file, &aside)?;
+                self.publish_temporary(&aside)
             }
             named => named,
         }
     }
 
-    fn publish_from(&self, aside: &Path) -> io::Result<()> {
+    fn publish_temporary(&self, aside: &Path) -> io::Result<()> {
         let published = match self.mode {
             // A hard link fails if the target exists; a rename replaces it.
             WriteMode::Create => {
@@ -274,16 +283,16 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for FileDraft {
     fn drop(&mut self) {
-        if let Content::Aside(aside) = &self.content {
+        if let DraftStorage::Aside(aside) = &self.content {
             let _ = fs::remove_file(aside);
         }
     }
 }
 
 /// Opens an unnamed file in the folder of `path`.
-fn nameless(path: &Path, mode: u32) -> io::Result<File> {
+fn open_unnamed(path: &Path, mode: u32) -> io::Result<File> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut options = OpenOptions::new();
     options.write(true).mode(mode).custom_flags(libc::O_TMPFILE);
@@ -291,8 +300,8 @@ fn nameless(path: &Path, mode: u32) -> io::Result<File> {
 }
 
 /// Links an unnamed file at a path. Fails if the path exists.
-fn name(file: &File, path: &Path) -> io::Result<()> {
-    let (folder, held) = descriptors::place(file);
+fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
+    let (folder, held) = descriptors::fd_path(file);
     let flags = AtFlags::AT_SYMLINK_FOLLOW;
     Ok(linkat(folder, &held, AT_FDCWD, path, flags)?)
 }
@@ -307,9 +316,9 @@ fn aside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".hotcell-{nanos:x}-{number:x}"))
 }
 
-pub(crate) async fn rename(guest: &Rc<Guest>, from: Raw, to: Raw, stream: Stream) {
+pub(crate) async fn rename(guest: &Rc<Guest>, from: ByteString, to: ByteString, stream: Stream) {
     let (from, to) = (guest.resolve(Some(&from)), guest.resolve(Some(&to)));
-    perform(guest, stream, move || {
+    run_and_answer(guest, stream, move || {
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).on("make the folder of", &to)?;
         }
@@ -318,9 +327,9 @@ pub(crate) async fn rename(guest: &Rc<Guest>, from: Raw, to: Raw, stream: Stream
     .await;
 }
 
-pub(crate) async fn remove(guest: &Rc<Guest>, path: Raw, recursive: bool, stream: Stream) {
+pub(crate) async fn remove(guest: &Rc<Guest>, path: ByteString, recursive: bool, stream: Stream) {
     let path = guest.resolve(Some(&path));
-    perform(guest, stream, move || {
+    run_and_answer(guest, stream, move || {
         let metadata = fs::symlink_metadata(&path).on("remove", &path)?;
         match (metadata.is_dir(), recursive) {
             (true, true) => fs::remove_dir_all(&path),
@@ -332,17 +341,22 @@ pub(crate) async fn remove(guest: &Rc<Guest>, path: Raw, recursive: bool, stream
     .await;
 }
 
-pub(crate) async fn make_folder(guest: &Rc<Guest>, path: Raw, stream: Stream) {
+pub(crate) async fn make_folder(guest: &Rc<Guest>, path: ByteString, stream: Stream) {
     let path = guest.resolve(Some(&path));
-    perform(guest, stream, move || {
+    run_and_answer(guest, stream, move || {
         fs::create_dir_all(&path).on("make", &path)
     })
     .await;
 }
 
-pub(crate) async fn make_link(guest: &Rc<Guest>, path: Raw, target: Raw, stream: Stream) {
+pub(crate) async fn make_link(
+    guest: &Rc<Guest>,
+    path: ByteString,
+    target: ByteString,
+    stream: Stream,
+) {
     let path = guest.resolve(Some(&path));
-    perform(guest, stream, move || {
+    run_and_answer(guest, stream, move || {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).on("make the folder of", &path)?;
         }
@@ -357,9 +371,9 @@ pub(crate) async fn make_link(guest: &Rc<Guest>, path: Raw, target: Raw, stream:
     .await;
 }
 
-pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: Stream) {
+pub(crate) async fn set_mode(guest: &Rc<Guest>, path: ByteString, mode: u32, stream: Stream) {
     let path = guest.resolve(Some(&path));
-    perform(guest, stream, move || {
+    run_and_answer(guest, stream, move || {
         let refuse = |kind, why: &str| {
             let message = format!("cannot set the mode of `{}`: {why}", path.display());
             Err(refuse_with(kind, message))
@@ -377,7 +391,7 @@ pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: St
             return refuse(RefusalKind::WrongType, "it is a symlink");
         }
         // Change the open file: the path may lead to another file by now.
-        let (folder, held_path) = descriptors::place(&held);
+        let (folder, held_path) = descriptors::fd_path(&held);
         let mode = Mode::from_bits_truncate(mode);
         fchmodat(folder, &held_path, mode, FchmodatFlags::FollowSymlink)
             .map_err(io::Error::from)
@@ -386,9 +400,9 @@ pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: St
     .await;
 }
 
-pub(crate) async fn stat(guest: &Rc<Guest>, path: Raw, stream: Stream) {
+pub(crate) async fn stat(guest: &Rc<Guest>, path: ByteString, stream: Stream) {
     let path = guest.resolve(Some(&path));
-    perform(guest, stream, move || {
+    run_and_answer(guest, stream, move || {
         let metadata = fs::symlink_metadata(&path).on("inspect", &path)?;
         Ok(describe(&path, &metadata))
     })
@@ -396,10 +410,10 @@ pub(crate) async fn stat(guest: &Rc<Guest>, path: Raw, stream: Stream) {
 }
 
 /// Runs blocking work and sends its answer.
-pub(crate) async fn perform<T: serde::Serialize + Send + 'static>(
+pub(crate) async fn run_and_answer<T: serde::Serialize + Send + 'static>(
     guest: &Rc<Guest>,
     mut stream: Stream,
-    work: impl FnOnce() -> Answer<T> + Send + 'static,
+    work: impl FnOnce() -> GuestResult<T> + Send + 'static,
 ) {
     let answer = guest.workers.run(work).await;
     let _ = stream.send(&answer).await;

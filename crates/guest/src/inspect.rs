@@ -6,22 +6,22 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use link::Stream;
-use link::request::{Answer, Stats, Walls};
+use link::request::{GuestResult, ObservedWalls, ResourceUsage};
 
-use crate::files::perform;
+use crate::files::run_and_answer;
 use crate::refusal::refuse;
 use crate::session::Guest;
 
 pub(crate) async fn stats(guest: &Rc<Guest>, stream: Stream) {
-    perform(guest, stream, || Ok(read_stats())).await;
+    run_and_answer(guest, stream, || Ok(read_stats())).await;
 }
 
 pub(crate) async fn walls(guest: &Rc<Guest>, stream: Stream) {
-    perform(guest, stream, read_walls).await;
+    run_and_answer(guest, stream, read_walls).await;
 }
 
-fn read_stats() -> Stats {
-    let mut stats = Stats {
+fn read_stats() -> ResourceUsage {
+    let mut stats = ResourceUsage {
         cpu: Duration::ZERO,
         memory: 0,
         processes: 0,
@@ -59,7 +59,7 @@ fn read_stats() -> Stats {
     stats
 }
 
-fn read_walls() -> Answer<Walls> {
+fn read_walls() -> GuestResult<ObservedWalls> {
     let status = fs::read_to_string("/proc/self/status");
     let status = status.map_err(|error| refuse("read /proc/self/status", error))?;
     let fields: HashMap<&str, &str> = status
@@ -89,7 +89,7 @@ fn read_walls() -> Answer<Walls> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, _)| name.trim().to_owned())
         .collect();
-    Ok(Walls {
+    Ok(ObservedWalls {
         uid: nix::unistd::getuid().as_raw(),
         gid: nix::unistd::getgid().as_raw(),
         capabilities,

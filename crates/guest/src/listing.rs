@@ -5,27 +5,31 @@ use std::rc::Rc;
 
 use ignore::overrides::{Override, OverrideBuilder};
 use link::Stream;
-use link::request::{Answer, Batch, Entry, FileKind, List, Raw, Truncated};
+use link::request::{Batch, ByteString, FileKind, GuestResult, ListEntry, ListRequest, Truncated};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::files::kind_of;
-use crate::refusal::{OnPath, refuse_with};
+use crate::refusal::{PathContext, refuse_with};
 use crate::session::Guest;
-use crate::walk::{Passing, Walk};
+use crate::walk::{SkipPolicy, Walk};
 
 /// Maximum number of items in one batch.
-const BATCH: usize = 256;
+const MAX_BATCH_ITEMS: usize = 256;
 
-pub(crate) async fn list(guest: &Rc<Guest>, request: List, stream: Stream) {
+pub(crate) async fn list(guest: &Rc<Guest>, request: ListRequest, stream: Stream) {
     let root = guest.resolve(Some(&request.path));
     batches(guest, stream, move |out| walk(&root, &request, out)).await;
 }
 
-fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> {
+fn walk(
+    root: &Path,
+    request: &ListRequest,
+    out: &mut BatchSender<ListEntry>,
+) -> GuestResult<Truncated> {
     std::fs::read_dir(root).on("list", root)?;
     let globs = globs(root, &request.globs)?;
-    let passing = Passing::of(request.ignore, request.hidden);
+    let passing = SkipPolicy::of(request.ignore, request.hidden);
     for found in Walk::new(root, request.depth, passing) {
         let kind = kind_of(found.kind);
         let is_wanted = globs.is_empty()
@@ -44,12 +48,12 @@ fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> 
             return Ok(Truncated(true));
         }
         let path = found.path.strip_prefix(root).unwrap_or(&found.path);
-        let item = Entry {
-            path: Raw::from(path),
+        let item = ListEntry {
+            path: ByteString::from(path),
             kind,
             size,
             target: match kind {
-                FileKind::Symlink => std::fs::read_link(&found.path).ok().map(Raw::from),
+                FileKind::Symlink => std::fs::read_link(&found.path).ok().map(ByteString::from),
                 _ => None,
             },
         };
@@ -61,18 +65,18 @@ fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> 
 }
 
 /// Collects the items of a long answer on a worker, and sends them in batches.
-pub(crate) struct Out<T> {
+pub(crate) struct BatchSender<T> {
     channel: mpsc::Sender<Batch<T>>,
     waiting: Vec<T>,
     pub(crate) sent: u64,
 }
 
-impl<T> Out<T> {
+impl<T> BatchSender<T> {
     /// Breaks if the receiver is gone.
     pub(crate) fn push(&mut self, item: T) -> std::ops::ControlFlow<()> {
         self.waiting.push(item);
         self.sent += 1;
-        if self.waiting.len() >= BATCH {
+        if self.waiting.len() >= MAX_BATCH_ITEMS {
             self.flush()
         } else {
             std::ops::ControlFlow::Continue(())
@@ -92,11 +96,11 @@ impl<T> Out<T> {
 pub(crate) async fn batches<T: Serialize + Send + 'static>(
     guest: &Rc<Guest>,
     stream: Stream,
-    produce: impl FnOnce(&mut Out<T>) -> Answer<Truncated> + Send + 'static,
+    produce: impl FnOnce(&mut BatchSender<T>) -> GuestResult<Truncated> + Send + 'static,
 ) {
     let (channel, mut batches) = mpsc::channel(4);
-    guest.workers.start_work(move || {
-        let mut out = Out {
+    guest.workers.submit(move || {
+        let mut out = BatchSender {
             channel,
             waiting: Vec::new(),
             sent: 0,
@@ -114,13 +118,13 @@ pub(crate) async fn batches<T: Serialize + Send + 'static>(
                 Some(batch) if sender.send(&batch).await.is_ok() => {}
                 _ => return,
             },
-            () = receiver.peer_stops() => return,
+            () = receiver.wait_until_peer_stops() => return,
         }
     }
 }
 
 /// Compiles globs that a file must match, or must not match if prefixed with `!`.
-pub(crate) fn globs(root: &Path, globs: &[String]) -> Answer<Override> {
+pub(crate) fn globs(root: &Path, globs: &[String]) -> GuestResult<Override> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
         builder

@@ -14,15 +14,15 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use walls::machine::{Ending, Errand, Program, place};
+use walls::machine::{HelperTask, ProgramExit, VmmProgram, place_descriptors};
 use walls::plan::send;
 
 /// Maximum number of stored bytes from the end of the program's standard error.
-const LAST_WORDS: usize = 4096;
+const MAX_STDERR_BYTES: usize = 4096;
 
 pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     let link = UnixStream::from(link);
-    let Ok((errand, mut descriptors)) = Errand::receive(&link) else {
+    let Ok((errand, mut descriptors)) = HelperTask::receive(&link) else {
         return ExitCode::FAILURE;
     };
     let channel = errand.folder.is_some() && !descriptors.is_empty();
@@ -36,13 +36,13 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     }
     let ending = match started {
         None => {
-            wait(&link, None);
+            wait_readable(&link, None);
             return ExitCode::SUCCESS;
         }
         Some(Ok(child)) => watch(&link, child),
-        Some(Err(error)) => Some(Ending {
+        Some(Err(error)) => Some(ProgramExit {
             status: "not started".into(),
-            said: error.to_string(),
+            last_stderr_line: error.to_string(),
         }),
     };
     if let Some(ending) = ending {
@@ -63,9 +63,9 @@ fn serve_files(folder: &Path, channel: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn start(program: &Program, descriptors: Vec<OwnedFd>) -> io::Result<Child> {
+fn start(program: &VmmProgram, descriptors: Vec<OwnedFd>) -> io::Result<Child> {
     // Dropped after the start, so that only the program holds them.
-    let _placed = place(descriptors)?;
+    let _placed = place_descriptors(descriptors)?;
     Command::new(&program.path)
         .args(&program.arguments)
         .env_clear()
@@ -76,32 +76,32 @@ fn start(program: &Program, descriptors: Vec<OwnedFd>) -> io::Result<Child> {
 }
 
 /// Waits until the program ends, and returns how; `None` if the host ended first.
-fn watch(link: &UnixStream, mut child: Child) -> Option<Ending> {
+fn watch(link: &UnixStream, mut child: Child) -> Option<ProgramExit> {
     let mut stderr = child.stderr.take().map(OwnedFd::from).map(File::from)?;
     let mut said = Vec::new();
     let mut buffer = [0; 1024];
     loop {
-        if !wait(link, Some(&stderr)) {
+        if !wait_readable(link, Some(&stderr)) {
             return None;
         }
         match stderr.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(read) => said.extend_from_slice(&buffer[..read]),
         }
-        let excess = said.len().saturating_sub(LAST_WORDS);
+        let excess = said.len().saturating_sub(MAX_STDERR_BYTES);
         said.drain(..excess);
     }
     let status = child.wait().ok()?;
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-    Some(Ending {
+    Some(ProgramExit {
         status: status.to_string(),
-        said: last.unwrap_or_default().to_owned(),
+        last_stderr_line: last.unwrap_or_default().to_owned(),
     })
 }
 
 /// Waits until `output` is readable. False if the host has ended.
-fn wait(link: &UnixStream, output: Option<&File>) -> bool {
+fn wait_readable(link: &UnixStream, output: Option<&File>) -> bool {
     loop {
         let mut ready = vec![PollFd::new(link.as_fd(), PollFlags::POLLIN)];
         ready.extend(output.map(|output| PollFd::new(output.as_fd(), PollFlags::POLLIN)));

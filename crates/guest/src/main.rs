@@ -2,7 +2,7 @@
 //!
 //! It answers the host's requests over the link and ends when the link ends. Its first argument is its role:
 //!
-//! - `serve`: no walls; the link is standard input.
+//! - `run`: no walls; the link is standard input.
 //! - `walls`: the supervisor of native walls, outside the sandbox.
 //! - `machine`: process 1 behind native walls, which starts the VMM of a virtual machine.
 //! - `init`: process 1 inside the virtual machine.
@@ -23,10 +23,10 @@ mod files;
 mod init;
 mod inspect;
 mod jobs;
-mod keys;
 mod listing;
 mod machine;
 mod memory;
+mod output_tail;
 mod ports;
 mod processes;
 mod readiness;
@@ -34,11 +34,11 @@ mod refusal;
 mod search;
 mod session;
 mod shell;
+mod shell_state;
+mod signal_keys;
 mod signals;
 mod spawn;
-mod state;
 mod survey;
-mod tails;
 mod terminal;
 mod walk;
 mod warden;
@@ -50,8 +50,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use channel::Channel;
-use signals::Kernel;
-use walls::plan::Behind;
+use signals::GuestKernel;
+use walls::plan::Process1Role;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -59,65 +59,65 @@ fn main() -> ExitCode {
     // SAFETY: this process owns descriptors 0 and 1 from its start; nothing else here uses them.
     let (input, output) = unsafe { (OwnedFd::from_raw_fd(0), OwnedFd::from_raw_fd(1)) };
     match role.as_ref().and_then(|role| role.to_str()) {
-        Some("walls") => walls::supervise(input, output, inside),
+        Some("walls") => walls::supervise(input, output, process_1_entry),
         // Only used if the supervisor has to execute this program again.
         Some("machine") => {
-            keep(output);
+            leave_open(output);
             machine::serve(input)
         }
         Some("warden") => {
-            keep(output);
+            leave_open(output);
             let seconds = arguments.next();
             let seconds = seconds.and_then(|text| text.to_str()?.parse().ok());
             warden::serve(input, seconds.unwrap_or(0))
         }
         Some("fence") => {
-            keep(input);
-            keep(output);
+            leave_open(input);
+            leave_open(output);
             let pid = arguments
                 .next()
                 .and_then(|text| text.to_str()?.parse().ok());
             let folders: Vec<_> = arguments.map(PathBuf::from).collect();
-            pid.map_or(ExitCode::from(2), |pid| walls::fence::serve(pid, &folders))
+            pid.map_or(ExitCode::from(2), |pid| walls::fence::run(pid, &folders))
         }
         Some("stage") => {
-            keep(output);
+            leave_open(output);
             let program: Vec<_> = arguments.collect();
-            walls::staging::serve(input, &program)
+            walls::staging::run(input, &program)
         }
         Some("init") => {
-            keep(input);
-            keep(output);
+            leave_open(input);
+            leave_open(output);
             init::run()
         }
         Some("serve") => {
-            keep(output);
+            leave_open(output);
             serve(input)
         }
         Some("contained") => {
-            keep(output);
+            leave_open(output);
             let socket = arguments.next();
             contained::serve(match &socket {
                 Some(path) => {
-                    keep(input);
-                    contained::Link::Path(Path::new(path))
+                    leave_open(input);
+                    contained::LinkSource::Path(Path::new(path))
                 }
-                None => contained::Link::Socket(input),
+                None => contained::LinkSource::Socket(input),
             })
         }
-        Some("piped") => contained::serve(contained::Link::Pipes(input, output)),
+        Some("piped") => contained::serve(contained::LinkSource::Pipes(input, output)),
         _ => ExitCode::from(2),
     }
 }
 
 /// The entry point of process 1 behind native walls.
-fn inside(behind: Behind) -> walls::Inside {
+fn process_1_entry(behind: Process1Role) -> walls::Process1Entry {
     match behind {
-        Behind::Guest => walls::Inside {
+        Process1Role::Guest => walls::Process1Entry {
             run: serve,
             role: c"serve",
         },
-        Behind::Machine => walls::Inside {
+        Process1Role::VmmHelper => walls::Process1Entry {
             run: machine::serve,
             role: c"machine",
         },
@@ -125,13 +125,13 @@ fn inside(behind: Behind) -> walls::Inside {
 }
 
 fn serve(link: OwnedFd) -> ExitCode {
-    match Channel::both_ways(link) {
-        Ok(channel) => session::serve(channel, Kernel::Linux),
+    match Channel::from_socket(link) {
+        Ok(channel) => session::serve(channel, GuestKernel::Linux),
         Err(_) => ExitCode::FAILURE,
     }
 }
 
 /// Keeps a standard descriptor open, so that no other file gets its number.
-fn keep(descriptor: OwnedFd) {
+fn leave_open(descriptor: OwnedFd) {
     std::mem::forget(descriptor);
 }

@@ -1,21 +1,21 @@
 //! Enforces the memory limit on all processes and in-memory files together, on kernels that cannot:
 //! gVisor's. Polls the kernel's counters, and kills everything over the limit. Also tunes the guest's own
-//! allocator. Entry points: [`watch`], [`keep_freed`].
+//! allocator. Entry points: [`enforce_limit`], [`tune_allocator`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use link::request::Limit;
+use link::request::GuestLimit;
 
 use crate::session::Guest;
 
 /// Shorter than for the disk, because memory grows faster.
-const EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Enforces the limit until the guest ends.
-pub(crate) async fn watch(guest: Rc<Guest>) {
+pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
     let Some(limit) = guest.settings.memory else {
         return;
     };
@@ -27,18 +27,18 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     loop {
         // Usage only grows while a process runs, and not before it has run for a moment.
         guest.processes.any().await;
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let read = table.read_at(&mut text, 0).unwrap_or(0);
         let table = String::from_utf8_lossy(&text[..read]);
         if used(&table).is_some_and(|used| used > limit) {
-            guest.processes.kill_all(Some(Limit::Memory));
+            guest.processes.kill_all(Some(GuestLimit::Memory));
         }
     }
 }
 
 /// Makes the C library keep a few megabytes of freed memory. Every command allocates and frees the same
 /// amount, and returning it to the kernel in between costs more than the rest of the work.
-pub(crate) fn keep_freed() {
+pub(crate) fn tune_allocator() {
     // SAFETY: sets two numbers of the allocator, which takes its own lock.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, 4 << 20);

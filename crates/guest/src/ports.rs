@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::request::Answer;
+use link::request::GuestResult;
 use link::{Link, Stream, StreamIo};
 use tokio::io::{AsyncWriteExt, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,21 +16,23 @@ use tokio::time::timeout;
 use crate::refusal::refuse;
 
 /// Maximum number of concurrent connections to the proxy. More wait in the kernel's queue.
-const CONNECTIONS: usize = 128;
+const MAX_CONCURRENT_CONNECTIONS: usize = 128;
 
 /// How long input of a program is still read and discarded after both sides have ended.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn connect(port: u16, mut stream: Stream) {
     match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
         Ok(connection) => {
-            if stream.send(&Answer::Ok(())).await.is_ok() {
+            if stream.send(&GuestResult::Ok(())).await.is_ok() {
                 relay(connection, stream).await;
             }
         }
         Err(error) => {
             let what = format!("connect to port {port} inside the sandbox");
-            let _ = stream.send(&Answer::<()>::Err(refuse(what, error))).await;
+            let _ = stream
+                .send(&GuestResult::<()>::Err(refuse(what, error)))
+                .await;
         }
     }
 }
@@ -38,10 +40,10 @@ pub(crate) async fn connect(port: u16, mut stream: Stream) {
 /// Accepts connections for the host's proxy, in the background.
 pub(crate) async fn listen(port: u16, link: Link) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTIONS));
     tokio::task::spawn_local(async move {
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else {
+            let Ok(fd_path) = places.clone().acquire_owned().await else {
                 return;
             };
             let Ok((connection, _)) = listener.accept().await else {
@@ -52,7 +54,7 @@ pub(crate) async fn listen(port: u16, link: Link) -> io::Result<()> {
             };
             tokio::task::spawn_local(async move {
                 relay(connection, stream).await;
-                drop(place);
+                drop(fd_path);
             });
         }
     });
@@ -75,5 +77,5 @@ async fn relay(connection: TcpStream, stream: Stream) {
     tokio::join!(outward, inward);
     // Closing a connection with unread input sends a reset, and the program would lose what it has not read
     // yet.
-    let _ = timeout(LINGER, copy(&mut from_program, &mut sink())).await;
+    let _ = timeout(LINGER_TIMEOUT, copy(&mut from_program, &mut sink())).await;
 }

@@ -10,43 +10,43 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use link::request::{Limit, Status};
+use link::request::{CommandStatus, GuestLimit};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpid};
 use tokio::sync::{Notify, oneshot};
 
-use crate::signals::{Arriving, child_ended};
-use crate::spawn::{Start, spawn};
+use crate::signals::{SignalReader, child_ended};
+use crate::spawn::{SpawnRequest, spawn};
 
 #[derive(Clone, Default)]
-pub(crate) struct Processes {
-    waiters: Rc<RefCell<HashMap<Pid, oneshot::Sender<Status>>>>,
+pub(crate) struct ProcessTable {
+    waiters: Rc<RefCell<HashMap<Pid, oneshot::Sender<CommandStatus>>>>,
     /// Started by the guest and not yet reaped, with or without a waiter.
     alive: Rc<RefCell<HashSet<Pid>>>,
     started: Rc<Notify>,
     /// How often all processes were killed, and for which limit the last time.
-    purges: Rc<Cell<(u64, Option<Limit>)>>,
+    purges: Rc<Cell<(u64, Option<GuestLimit>)>>,
 }
 
 /// A process group that the guest started.
-pub(crate) struct Child {
+pub(crate) struct ChildGroup {
     pub(crate) group: Pid,
-    pub(crate) ended: oneshot::Receiver<Status>,
+    pub(crate) ended: oneshot::Receiver<CommandStatus>,
     /// How often all processes had been killed before its start.
     purges: u64,
 }
 
-impl Processes {
-    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<Child> {
-        let group = walls::going_first(|| spawn(start))?;
+impl ProcessTable {
+    pub(crate) fn start(&self, start: &SpawnRequest<'_>) -> io::Result<ChildGroup> {
+        let group = walls::with_oom_victim_score(|| spawn(start))?;
         let (status, ended) = oneshot::channel();
         self.waiters.borrow_mut().insert(group, status);
         self.alive.borrow_mut().insert(group);
         self.started.notify_waiters();
         let purges = self.purges.get().0;
-        Ok(Child {
+        Ok(ChildGroup {
             group,
             ended,
             purges,
@@ -67,7 +67,7 @@ impl Processes {
 
     /// Reaps processes until the guest ends.
     pub(crate) async fn reap(self) -> io::Result<()> {
-        let ends = Arriving::new(&child_ended())?;
+        let ends = SignalReader::new(&child_ended())?;
         loop {
             self.reap_ended();
             ends.next().await?;
@@ -86,9 +86,9 @@ impl Processes {
                 pid => Pid::from_raw(pid),
             };
             let status = if libc::WIFSIGNALED(raw) {
-                Status::Signal(libc::WTERMSIG(raw))
+                CommandStatus::Signal(libc::WTERMSIG(raw))
             } else {
-                Status::Code(libc::WEXITSTATUS(raw))
+                CommandStatus::Code(libc::WEXITSTATUS(raw))
             };
             self.alive.borrow_mut().remove(&pid);
             if let Some(waiter) = self.waiters.borrow_mut().remove(&pid) {
@@ -98,7 +98,7 @@ impl Processes {
     }
 
     /// Kills every process except the guest, because of a limit or because the guest ends.
-    pub(crate) fn kill_all(&self, reason: Option<Limit>) {
+    pub(crate) fn kill_all(&self, reason: Option<GuestLimit>) {
         self.purges.set((self.purges.get().0 + 1, reason));
         self.signal_all(Signal::SIGKILL);
     }
@@ -116,13 +116,17 @@ impl Processes {
     }
 
     /// The limit that caused the end of a process, if any.
-    pub(crate) fn limit_behind(&self, child: &Child, status: Status) -> Option<Limit> {
-        if status == Status::Signal(libc::SIGXFSZ) {
+    pub(crate) fn limit_that_ended(
+        &self,
+        child: &ChildGroup,
+        status: CommandStatus,
+    ) -> Option<GuestLimit> {
+        if status == CommandStatus::Signal(libc::SIGXFSZ) {
             // A single file would have exceeded the disk limit.
-            return Some(Limit::Disk);
+            return Some(GuestLimit::Disk);
         }
         let (purges, reason) = self.purges.get();
-        let was_killed = status == Status::Signal(libc::SIGKILL) && purges > child.purges;
+        let was_killed = status == CommandStatus::Signal(libc::SIGKILL) && purges > child.purges;
         reason.filter(|_| was_killed)
     }
 }
@@ -131,8 +135,8 @@ impl Processes {
 /// limit until the kernel has removed them.
 pub(crate) async fn retry_start<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const RETRY_INTERVAL: Duration = Duration::from_millis(10);
-    const RETRIES: usize = 200;
-    for _ in 0..RETRIES {
+    const MAX_RETRIES: usize = 200;
+    for _ in 0..MAX_RETRIES {
         match start() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             outcome => return outcome,
@@ -143,15 +147,15 @@ pub(crate) async fn retry_start<T>(mut start: impl FnMut() -> io::Result<T>) -> 
 }
 
 /// Whether a group still has processes.
-pub(crate) fn group_lives(group: Pid) -> bool {
+pub(crate) fn is_group_alive(group: Pid) -> bool {
     killpg(group, None) != Err(Errno::ESRCH)
 }
 
 /// Kills a group repeatedly until it is empty: on kernels other than Linux, one signal can miss a child
 /// that is just being started.
-async fn end_group(group: Pid) {
-    const ROUNDS: usize = 200;
-    for _ in 0..ROUNDS {
+async fn kill_group(group: Pid) {
+    const MAX_ATTEMPTS: usize = 200;
+    for _ in 0..MAX_ATTEMPTS {
         if killpg(group, Signal::SIGKILL).is_err() {
             return;
         }
@@ -163,7 +167,7 @@ async fn end_group(group: Pid) {
 pub(crate) fn signal_group(group: Pid, number: i32) -> io::Result<()> {
     let signal = Signal::try_from(number)?;
     if signal == Signal::SIGKILL {
-        tokio::task::spawn_local(end_group(group));
+        tokio::task::spawn_local(kill_group(group));
     }
     match killpg(group, signal) {
         Err(Errno::ESRCH) | Ok(()) => Ok(()),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use link::request::{Answer, Refusal, RefusalKind};
+use link::request::{GuestResult, Refusal, RefusalKind};
 use nix::errno::Errno;
 
 /// `cannot <what>: <error>`.
@@ -37,12 +37,12 @@ pub(crate) fn refuse_with(kind: RefusalKind, message: impl Into<String>) -> Refu
 }
 
 /// Adds the operation and its path to an error.
-pub(crate) trait OnPath<T> {
-    fn on(self, verb: &str, path: &Path) -> Answer<T>;
+pub(crate) trait PathContext<T> {
+    fn on(self, verb: &str, path: &Path) -> GuestResult<T>;
 }
 
-impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
-    fn on(self, verb: &str, path: &Path) -> Answer<T> {
+impl<T, E: Into<io::Error>> PathContext<T> for Result<T, E> {
+    fn on(self, verb: &str, path: &Path) -> GuestResult<T> {
         self.map_err(|error| refuse(format_args!("{verb} `{}`", path.display()), error))
     }
 }

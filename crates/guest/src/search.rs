@@ -7,25 +7,29 @@ use std::rc::Rc;
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use link::Stream;
-use link::request::{Answer, Match, Raw, Search, Truncated};
+use link::request::{ByteString, GuestResult, SearchMatch, SearchRequest, Truncated};
 
-use crate::listing::{Out, bad_pattern, batches, globs};
-use crate::refusal::OnPath;
+use crate::listing::{BatchSender, bad_pattern, batches, globs};
+use crate::refusal::PathContext;
 use crate::session::Guest;
-use crate::walk::{Passing, Walk, open_regular};
+use crate::walk::{SkipPolicy, Walk, open_regular};
 
 /// Maximum buffer for the content of one file.
-const LARGEST_BUFFER: usize = 8 * 1024 * 1024;
+const MAX_BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
 /// Longer lines are truncated, such as those of minified files.
-const LONGEST_LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
-pub(crate) async fn search(guest: &Rc<Guest>, request: Search, stream: Stream) {
+pub(crate) async fn search(guest: &Rc<Guest>, request: SearchRequest, stream: Stream) {
     let root = guest.resolve(Some(&request.path));
     batches(guest, stream, move |out| run(&root, &request, out)).await;
 }
 
-fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated> {
+fn run(
+    root: &Path,
+    request: &SearchRequest,
+    out: &mut BatchSender<SearchMatch>,
+) -> GuestResult<Truncated> {
     std::fs::symlink_metadata(root).on("search", root)?;
     let matcher = RegexMatcherBuilder::new()
         .case_insensitive(request.case_insensitive)
@@ -36,14 +40,14 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
     let mut searcher = SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
         .line_number(true)
-        .heap_limit(Some(LARGEST_BUFFER))
+        .heap_limit(Some(MAX_BUFFER_BYTES))
         .before_context(request.context as usize)
         .after_context(request.context as usize)
         .build();
     let mut left = request.limit;
     let is_file = root.is_file();
     let alone = is_file.then(|| root.to_owned());
-    let passing = Passing::of(request.ignore, request.hidden);
+    let passing = SkipPolicy::of(request.ignore, request.hidden);
     let below = Walk::new(root, u32::MAX, passing)
         .filter(|found| found.kind.is_file())
         .map(|found| found.path)
@@ -55,8 +59,8 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
         };
         let shown = path.strip_prefix(root).ok();
         let shown = shown.filter(|shown| !shown.as_os_str().is_empty());
-        let mut sink = Collector {
-            path: Raw::from(shown.unwrap_or(&path)),
+        let mut sink = MatchCollector {
+            path: ByteString::from(shown.unwrap_or(&path)),
             out,
             left: &mut left,
             truncated: false,
@@ -71,22 +75,22 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
     Ok(Truncated(false))
 }
 
-struct Collector<'a> {
-    path: Raw,
-    out: &'a mut Out<Match>,
+struct MatchCollector<'a> {
+    path: ByteString,
+    out: &'a mut BatchSender<SearchMatch>,
     left: &'a mut u64,
     truncated: bool,
     stopped: bool,
 }
 
-impl Collector<'_> {
+impl MatchCollector<'_> {
     fn push(&mut self, line: Option<u64>, bytes: &[u8], is_context: bool) -> bool {
         let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        let found = Match {
+        let found = SearchMatch {
             path: self.path.clone(),
             line: line.unwrap_or(0),
-            text: Raw(text[..text.len().min(LONGEST_LINE)].to_vec()),
+            text: ByteString(text[..text.len().min(MAX_LINE_BYTES)].to_vec()),
             is_context,
         };
         self.stopped = self.out.push(found).is_break();
@@ -94,7 +98,7 @@ impl Collector<'_> {
     }
 }
 
-impl Sink for Collector<'_> {
+impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

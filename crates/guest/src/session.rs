@@ -7,36 +7,36 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use link::request::{Limit, Raw, Ready, Request, Settings};
-use link::{Incoming, Limits, Link, Role, Stream};
+use link::request::{ByteString, GuestGreeting, GuestLimit, GuestRequest, GuestSettings};
+use link::{IncomingStreams, Link, LinkLimits, LinkRole, Stream};
 use nix::sys::signal::Signal;
 
 use crate::channel::Channel;
-use crate::jobs::Jobs;
-use crate::processes::Processes;
-use crate::signals::{Arriving, Kernel, forwarded};
+use crate::jobs::JobTable;
+use crate::processes::ProcessTable;
+use crate::signals::{GuestKernel, SignalReader, forwarded_signals};
 use crate::workers::Workers;
 use crate::{
-    disk, exec, files, inspect, jobs, listing, memory, ports, search, shell, signals, spawn,
-    survey, tails, watch,
+    disk, exec, files, inspect, jobs, listing, memory, output_tail, ports, search, shell, signals,
+    spawn, survey, watch,
 };
 
 /// State that all request handlers share.
 pub(crate) struct Guest {
-    pub(crate) settings: Settings,
+    pub(crate) settings: GuestSettings,
     /// Whether the workspace is a file share between two kernels. This kernel then caches files for a
     /// moment.
     is_shared: bool,
-    pub(crate) processes: Processes,
+    pub(crate) processes: ProcessTable,
     pub(crate) workers: Rc<Workers>,
-    pub(crate) execs: exec::Execs,
-    pub(crate) jobs: Jobs,
-    pub(crate) shells: shell::Sessions,
+    pub(crate) execs: exec::RunningCommands,
+    pub(crate) jobs: JobTable,
+    pub(crate) shells: shell::ShellSessions,
 }
 
 impl Guest {
     /// Resolves a path of a request. It may lead anywhere, because every path is inside the sandbox.
-    pub(crate) fn resolve(&self, path: Option<&Raw>) -> PathBuf {
+    pub(crate) fn resolve(&self, path: Option<&ByteString>) -> PathBuf {
         exec::resolve(&self.settings.workdir, path)
     }
 
@@ -48,15 +48,15 @@ impl Guest {
         }
     }
 
-    pub(crate) fn env_with(&self, more: &[(Raw, Raw)]) -> Vec<(OsString, OsString)> {
+    pub(crate) fn env_with(&self, more: &[(ByteString, ByteString)]) -> Vec<(OsString, OsString)> {
         exec::merge_env(&self.settings.env, more)
     }
 }
 
 /// Serves the link until it ends.
-pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
-    signals::withstand(kernel);
-    memory::keep_freed();
+pub(crate) fn serve(link: Channel, kernel: GuestKernel) -> ExitCode {
+    signals::ignore_signals(kernel);
+    memory::tune_allocator();
     // Commands must not read this process's memory or descriptors.
     let _ = nix::sys::prctl::set_dumpable(false);
     let outcome = || -> io::Result<()> {
@@ -79,37 +79,37 @@ pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
 
 async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
     let (reader, writer) = link.split()?;
-    let limits = Limits {
+    let limits = LinkLimits {
         peer_streams: 4096,
-        ..Limits::default()
+        ..LinkLimits::default()
     };
-    let ready = Ready {
+    let ready = GuestGreeting {
         release: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let (settings, link, incoming, driver): (Settings, _, _, _) =
-        link::connect(reader, writer, Role::Guest, limits, &ready)
+    let (settings, link, incoming, driver): (GuestSettings, _, _, _) =
+        link::connect(reader, writer, LinkRole::Guest, limits, &ready)
             .await
             .map_err(io::Error::other)?;
     let guest = Rc::new(Guest {
-        is_shared: share::is_shared(settings.workdir.as_path()),
+        is_shared: share::is_fuse_mount(settings.workdir.as_path()),
         settings,
-        processes: Processes::default(),
+        processes: ProcessTable::default(),
         workers,
-        execs: exec::Execs::default(),
-        jobs: Jobs::default(),
-        shells: shell::Sessions::default(),
+        execs: exec::RunningCommands::default(),
+        jobs: JobTable::default(),
+        shells: shell::ShellSessions::default(),
     });
     if !guest.settings.is_linux {
         // The system call filter protects the guest's threads by their ids, so these must be the lowest.
         guest.workers.start_all();
         signals::ignore_thread_signal();
-        spawn::stay_in(&guest.resolve(None));
+        spawn::set_current_folder(&guest.resolve(None));
     }
     tokio::task::spawn_local(guest.processes.clone().reap());
     tokio::task::spawn_local(forward_signals(guest.processes.clone()));
-    tokio::task::spawn_local(keep_deadline(guest.clone()));
-    tokio::task::spawn_local(disk::watch(guest.clone()));
-    tokio::task::spawn_local(memory::watch(guest.clone()));
+    tokio::task::spawn_local(enforce_deadline(guest.clone()));
+    tokio::task::spawn_local(disk::enforce_limit(guest.clone()));
+    tokio::task::spawn_local(memory::enforce_limit(guest.clone()));
     if let Some(port) = guest.settings.proxy_port {
         ports::listen(port, link.clone()).await?;
     }
@@ -120,80 +120,82 @@ async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
     Ok(())
 }
 
-async fn accept(guest: Rc<Guest>, mut incoming: Incoming, _link: Link) {
+async fn accept(guest: Rc<Guest>, mut incoming: IncomingStreams, _link: Link) {
     while let Some(stream) = incoming.accept().await {
-        tokio::task::spawn_local(answer(guest.clone(), stream));
+        tokio::task::spawn_local(handle_stream(guest.clone(), stream));
     }
 }
 
-async fn answer(guest: Rc<Guest>, mut stream: Stream) {
+async fn handle_stream(guest: Rc<Guest>, mut stream: Stream) {
     let Ok(request) = stream.expect().await else {
         return;
     };
-    if looks_at_files(&request) {
+    if needs_current_files(&request) {
         guest.settle();
     }
     match request {
-        Request::Exec(exec) => exec::exec(guest, exec, stream).await,
-        Request::Control { exec, control } => {
+        GuestRequest::Exec(exec) => exec::exec(guest, exec, stream).await,
+        GuestRequest::Control { exec, control } => {
             exec::control(&guest, exec, control, stream).await;
         }
-        Request::Shell(command) => shell::run(guest, command, stream).await,
-        Request::Poll(poll) => jobs::poll(&guest, poll, stream).await,
-        Request::Tail { job, seen } => tails::tail(&guest, job, seen, stream).await,
-        Request::Feed { job } => jobs::feed(&guest, job, stream).await,
-        Request::Kill { job, signal } => jobs::kill(&guest, job, signal, stream).await,
-        Request::Read(read) => files::read(&guest, read, stream).await,
-        Request::Write(write) => files::write(&guest, write, stream).await,
-        Request::Rename { from, to } => files::rename(&guest, from, to, stream).await,
-        Request::Remove { path, recursive } => {
+        GuestRequest::Shell(command) => shell::run(guest, command, stream).await,
+        GuestRequest::Poll(poll) => jobs::poll(&guest, poll, stream).await,
+        GuestRequest::Tail { job, seen } => output_tail::tail(&guest, job, seen, stream).await,
+        GuestRequest::Feed { job } => jobs::feed(&guest, job, stream).await,
+        GuestRequest::Kill { job, signal } => jobs::kill(&guest, job, signal, stream).await,
+        GuestRequest::Read(read) => files::read(&guest, read, stream).await,
+        GuestRequest::Write(write) => files::write(&guest, write, stream).await,
+        GuestRequest::Rename { from, to } => files::rename(&guest, from, to, stream).await,
+        GuestRequest::Remove { path, recursive } => {
             files::remove(&guest, path, recursive, stream).await;
         }
-        Request::MakeFolder { path } => files::make_folder(&guest, path, stream).await,
-        Request::MakeLink { path, target } => files::make_link(&guest, path, target, stream).await,
-        Request::SetMode { path, mode } => files::set_mode(&guest, path, mode, stream).await,
-        Request::Stat { path } => files::stat(&guest, path, stream).await,
-        Request::List(list) => listing::list(&guest, list, stream).await,
-        Request::Survey { path, limit } => survey::survey(&guest, path, limit, stream).await,
-        Request::Watch { path } => watch::watch(&guest, path, stream).await,
-        Request::Search(query) => search::search(&guest, query, stream).await,
-        Request::Connect { port } => ports::connect(port, stream).await,
-        Request::Stats => inspect::stats(&guest, stream).await,
-        Request::Inspect => inspect::walls(&guest, stream).await,
+        GuestRequest::MakeFolder { path } => files::make_folder(&guest, path, stream).await,
+        GuestRequest::MakeLink { path, target } => {
+            files::make_link(&guest, path, target, stream).await
+        }
+        GuestRequest::SetMode { path, mode } => files::set_mode(&guest, path, mode, stream).await,
+        GuestRequest::Stat { path } => files::stat(&guest, path, stream).await,
+        GuestRequest::List(list) => listing::list(&guest, list, stream).await,
+        GuestRequest::Survey { path, limit } => survey::survey(&guest, path, limit, stream).await,
+        GuestRequest::Watch { path } => watch::watch(&guest, path, stream).await,
+        GuestRequest::Search(query) => search::search(&guest, query, stream).await,
+        GuestRequest::Connect { port } => ports::connect(port, stream).await,
+        GuestRequest::Stats => inspect::stats(&guest, stream).await,
+        GuestRequest::Inspect => inspect::walls(&guest, stream).await,
     }
 }
 
 /// Whether a request depends on the current state of files.
-fn looks_at_files(request: &Request) -> bool {
+fn needs_current_files(request: &GuestRequest) -> bool {
     match request {
-        Request::Exec(_)
-        | Request::Shell(_)
-        | Request::Read(_)
-        | Request::Write(_)
-        | Request::Rename { .. }
-        | Request::Remove { .. }
-        | Request::MakeFolder { .. }
-        | Request::MakeLink { .. }
-        | Request::SetMode { .. }
-        | Request::Stat { .. }
-        | Request::List(_)
-        | Request::Survey { .. }
-        | Request::Watch { .. }
-        | Request::Search(_) => true,
-        Request::Control { .. }
-        | Request::Poll(_)
-        | Request::Tail { .. }
-        | Request::Feed { .. }
-        | Request::Kill { .. }
-        | Request::Connect { .. }
-        | Request::Stats
-        | Request::Inspect => false,
+        GuestRequest::Exec(_)
+        | GuestRequest::Shell(_)
+        | GuestRequest::Read(_)
+        | GuestRequest::Write(_)
+        | GuestRequest::Rename { .. }
+        | GuestRequest::Remove { .. }
+        | GuestRequest::MakeFolder { .. }
+        | GuestRequest::MakeLink { .. }
+        | GuestRequest::SetMode { .. }
+        | GuestRequest::Stat { .. }
+        | GuestRequest::List(_)
+        | GuestRequest::Survey { .. }
+        | GuestRequest::Watch { .. }
+        | GuestRequest::Search(_) => true,
+        GuestRequest::Control { .. }
+        | GuestRequest::Poll(_)
+        | GuestRequest::Tail { .. }
+        | GuestRequest::Feed { .. }
+        | GuestRequest::Kill { .. }
+        | GuestRequest::Connect { .. }
+        | GuestRequest::Stats
+        | GuestRequest::Inspect => false,
     }
 }
 
 /// Forwards signals to process 1 to all processes of the sandbox.
-async fn forward_signals(processes: Processes) -> io::Result<()> {
-    let signals = Arriving::new(&forwarded())?;
+async fn forward_signals(processes: ProcessTable) -> io::Result<()> {
+    let signals = SignalReader::new(&forwarded_signals())?;
     loop {
         if let Ok(signal) = Signal::try_from(signals.next().await?) {
             processes.signal_all(signal);
@@ -201,7 +203,7 @@ async fn forward_signals(processes: Processes) -> io::Result<()> {
     }
 }
 
-async fn keep_deadline(guest: Rc<Guest>) {
+async fn enforce_deadline(guest: Rc<Guest>) {
     let Some(deadline) = guest.settings.deadline else {
         return;
     };
@@ -209,7 +211,7 @@ async fn keep_deadline(guest: Rc<Guest>) {
     // Repeat, so that processes started from now on are killed too.
     let mut again = tokio::time::interval(Duration::from_millis(20));
     loop {
-        guest.processes.kill_all(Some(Limit::Time));
+        guest.processes.kill_all(Some(GuestLimit::Time));
         again.tick().await;
     }
 }

@@ -12,31 +12,31 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use link::Stream;
-use link::request::{Answer, Progress, Raw, ShellCommand};
+use link::request::{ByteString, GuestResult, ShellCommand, ShellProgress};
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::pipe2;
 use tokio::net::unix::pipe;
 
-use crate::exec::{nonblocking, output_pipe};
-use crate::jobs::{self, Job, Pipes};
+use crate::exec::{output_pipe, set_nonblocking};
+use crate::jobs::{self, GuestJob, JobPipes};
 use crate::processes::retry_start;
 use crate::refusal::refuse;
 use crate::session::Guest;
-use crate::spawn::Start;
-use crate::state::State;
+use crate::shell_state::ShellState;
+use crate::spawn::SpawnRequest;
 
 /// A larger state is discarded, and the session continues with the previous one.
-const LARGEST_STATE: u64 = 4 * 1024 * 1024;
+const MAX_STATE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Descriptors of the shell: state to restore, script to run, state to save.
-const OLD_STATE: i32 = 7;
-const SCRIPT: i32 = 8;
-const NEW_STATE: i32 = 9;
+const OLD_STATE_FD: i32 = 7;
+const SCRIPT_FD: i32 = 8;
+const NEW_STATE_FD: i32 = 9;
 
 /// The trap saves the state of a script that calls `exit`. A script that sets its own trap replaces it.
 /// The state module parses the saved state.
-const BASH: &str = r#"
+const BASH_WRAPPER: &str = r#"
 __hotcell_save() {
     if [ -z "${__hotcell_saved-}" ]; then
         __hotcell_saved=1
@@ -66,7 +66,7 @@ exit "$__hotcell_code"
 "#;
 
 /// For a root without bash. `sh` cannot list functions, so they do not persist.
-const SH: &str = r#"
+const SH_WRAPPER: &str = r#"
 __hotcell_save() {
     if [ -z "${__hotcell_saved-}" ]; then
         __hotcell_saved=1
@@ -91,8 +91,8 @@ exit "$__hotcell_code"
 "#;
 
 #[derive(Default)]
-pub(crate) struct Sessions {
-    states: Rc<RefCell<HashMap<String, State>>>,
+pub(crate) struct ShellSessions {
+    states: Rc<RefCell<HashMap<String, ShellState>>>,
 }
 
 pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream) {
@@ -100,7 +100,9 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
     let job = match start(&guest, &command).await {
         Ok(job) => job,
         Err(refusal) => {
-            let _ = sender.send(&Answer::<Progress>::Err(refusal)).await;
+            let _ = sender
+                .send(&GuestResult::<ShellProgress>::Err(refusal))
+                .await;
             return;
         }
     };
@@ -108,7 +110,7 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
     let is_known = match followed {
         Some(progress) => {
             let has_ended = progress.exit.is_some();
-            jobs::report(&guest, progress, &mut sender).await;
+            jobs::send_progress(&guest, progress, &mut sender).await;
             // A host that disconnected now has not learned that the command is still running.
             has_ended || matches!(receiver.receive().await, Ok(None))
         }
@@ -119,7 +121,7 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
     }
 }
 
-async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
+async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> GuestResult<Rc<GuestJob>> {
     // Make room in the job table for each attempt: other requests may have taken it meanwhile.
     let begin = || match guest.jobs.make_room() {
         Ok(()) => begin(guest, command).map(Ok),
@@ -129,7 +131,7 @@ async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
     begun.map_err(|error| refuse("start a shell", error))?
 }
 
-fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
+fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<GuestJob>> {
     let states = guest.shells.states.clone();
     let state = states
         .borrow()
@@ -147,12 +149,12 @@ fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
 
     let has_bash = std::path::Path::new("/bin/bash").exists();
     let (shell, wrapper) = if has_bash {
-        ("/bin/bash", BASH)
+        ("/bin/bash", BASH_WRAPPER)
     } else {
-        ("/bin/sh", SH)
+        ("/bin/sh", SH_WRAPPER)
     };
     let argv = [shell, "-c", wrapper, shell].map(Into::into);
-    let child = guest.processes.start(&Start {
+    let child = guest.processes.start(&SpawnRequest {
         argv: &argv,
         env: &guest.env_with(&[]),
         cwd: &cwd,
@@ -160,21 +162,21 @@ fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
             (0, stdin_reader.as_fd()),
             (1, stdout_writer.as_fd()),
             (2, stderr_writer.as_fd()),
-            (OLD_STATE, old_state.as_fd()),
-            (SCRIPT, script.as_fd()),
-            (NEW_STATE, new_state.as_fd()),
+            (OLD_STATE_FD, old_state.as_fd()),
+            (SCRIPT_FD, script.as_fd()),
+            (NEW_STATE_FD, new_state.as_fd()),
         ],
         terminal: None,
     })?;
-    let pipes = Pipes {
-        stdin: pipe::Sender::from_owned_fd(nonblocking(stdin)?)?,
+    let pipes = JobPipes {
+        stdin: pipe::Sender::from_owned_fd(set_nonblocking(stdin)?)?,
         stdout,
         stderr,
     };
     let session = command.session.clone();
     Ok(guest.jobs.adopt(guest, child, pipes, move || {
         let left = read_state(new_state)?;
-        let cwd = left.cwd.as_ref().map(Raw::from);
+        let cwd = left.cwd.as_ref().map(ByteString::from);
         states.borrow_mut().insert(session, left);
         cwd
     }))
@@ -188,12 +190,12 @@ fn memory_file(content: &[u8]) -> io::Result<File> {
 }
 
 /// The state that the shell saved; `None` if it was killed.
-fn read_state(mut file: File) -> Option<State> {
-    if file.metadata().ok()?.len() > LARGEST_STATE {
+fn read_state(mut file: File) -> Option<ShellState> {
+    if file.metadata().ok()?.len() > MAX_STATE_BYTES {
         return None;
     }
     file.rewind().ok()?;
     let mut content = Vec::new();
-    file.take(LARGEST_STATE).read_to_end(&mut content).ok()?;
-    State::parse(&content)
+    file.take(MAX_STATE_BYTES).read_to_end(&mut content).ok()?;
+    ShellState::parse(&content)
 }

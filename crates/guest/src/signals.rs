@@ -3,7 +3,7 @@
 //! does not block a signal that another thread accepts. gVisor does not protect process 1; there the guest
 //! blocks all signals, which takes one system call, and ignores the few that cannot be blocked.
 //!
-//! Entry points: [`withstand`], [`ignore_thread_signal`], [`Arriving`], [`changed`].
+//! Entry points: [`ignore_signals`], [`ignore_thread_signal`], [`SignalReader`], [`changed`].
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,32 +13,32 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use tokio::io::unix::AsyncFd;
 
-use crate::readiness::{Source, register};
+use crate::readiness::{DescriptorOwner, register};
 
 /// The kernel that the guest runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kernel {
+pub(crate) enum GuestKernel {
     Linux,
     /// gVisor, where one system call costs as much as a hundred on Linux.
     Own,
 }
 
 /// Signals whose action was changed. A new process must reset them before exec.
-static CHANGED: OnceLock<Vec<c_int>> = OnceLock::new();
+static CHANGED_SIGNALS: OnceLock<Vec<c_int>> = OnceLock::new();
 
 pub(crate) fn changed() -> &'static [c_int] {
-    CHANGED.get().map_or(&[], Vec::as_slice)
+    CHANGED_SIGNALS.get().map_or(&[], Vec::as_slice)
 }
 
 /// Must be called before another thread exists. The supervisor has blocked all signals.
-pub(crate) fn withstand(kernel: Kernel) {
+pub(crate) fn ignore_signals(kernel: GuestKernel) {
     let (ignored, blocked) = match kernel {
-        Kernel::Linux => (
+        GuestKernel::Linux => (
             (1..=64).filter(|signal| *signal != libc::SIGCHLD).collect(),
-            forwarded() | child_ended(),
+            forwarded_signals() | child_ended(),
         ),
         // The C library never blocks these two, and unblocks and handles one of them in every new thread.
-        Kernel::Own => (vec![32, 33], SigSet::all()),
+        GuestKernel::Own => (vec![32, 33], SigSet::all()),
     };
     for signal in &ignored {
         // This also removes the standard library's handlers for stack overflows.
@@ -46,7 +46,7 @@ pub(crate) fn withstand(kernel: Kernel) {
     }
     // The standard library ignores SIGPIPE.
     let changed = ignored.into_iter().chain([libc::SIGPIPE]);
-    let _ = CHANGED.set(changed.collect());
+    let _ = CHANGED_SIGNALS.set(changed.collect());
     let _ = blocked.thread_set_mask();
 }
 
@@ -59,11 +59,11 @@ pub(crate) fn ignore_thread_signal() {
     set_action(SIGSETXID, libc::SIG_IGN);
 }
 
-/// Reads the signals that [`withstand`] blocks, from a signalfd. Handlers are not used, because many
+/// Reads the signals that [`ignore_signals`] blocks, from a signalfd. Handlers are not used, because many
 /// signals at once would nest them.
-pub(crate) struct Arriving(AsyncFd<Source<SignalFd>>);
+pub(crate) struct SignalReader(AsyncFd<DescriptorOwner<SignalFd>>);
 
-impl Arriving {
+impl SignalReader {
     /// Needs a running runtime.
     pub(crate) fn new(signals: &SigSet) -> io::Result<Self> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
@@ -87,7 +87,7 @@ impl Arriving {
 }
 
 /// Signals that process 1 forwards to the sandbox.
-pub(crate) fn forwarded() -> SigSet {
+pub(crate) fn forwarded_signals() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
         .into_iter()
         .collect()

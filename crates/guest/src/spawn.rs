@@ -20,7 +20,7 @@ use nix::unistd::{AccessFlags, Pid, access};
 use crate::signals;
 
 /// What to start and with which descriptors.
-pub(crate) struct Start<'a> {
+pub(crate) struct SpawnRequest<'a> {
     pub(crate) argv: &'a [OsString],
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) cwd: &'a Path,
@@ -31,30 +31,30 @@ pub(crate) struct Start<'a> {
 }
 
 /// Where this process stays, so that commands that begin there need not go there.
-static OWN_FOLDER: OnceLock<PathBuf> = OnceLock::new();
+static CURRENT_FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
 /// For a folder that nobody can put another in the place of, as where something is mounted.
-pub(crate) fn stay_in(folder: &Path) {
+pub(crate) fn set_current_folder(folder: &Path) {
     if std::env::set_current_dir(folder).is_ok() {
-        let _ = OWN_FOLDER.set(folder.to_owned());
+        let _ = CURRENT_FOLDER.set(folder.to_owned());
     }
 }
 
 /// What a command reads that is given nothing, opened once.
-fn nothing() -> io::Result<BorrowedFd<'static>> {
-    static NOTHING: OnceLock<File> = OnceLock::new();
-    let opened = match NOTHING.get() {
+fn dev_null() -> io::Result<BorrowedFd<'static>> {
+    static DEV_NULL: OnceLock<File> = OnceLock::new();
+    let opened = match DEV_NULL.get() {
         Some(opened) => opened,
         None => {
             let opened = File::open("/dev/null")?;
-            NOTHING.get_or_init(|| opened)
+            DEV_NULL.get_or_init(|| opened)
         }
     };
     Ok(opened.as_fd())
 }
 
 /// Starts the program as leader of a session and group of its own.
-pub(crate) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
+pub(crate) fn spawn(start: &SpawnRequest<'_>) -> io::Result<Pid> {
     let program = find_program(start)?;
     match spawn_file(start, &program, start.argv) {
         // A script without an interpreter line: what shells do with it.
@@ -68,7 +68,7 @@ pub(crate) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
 }
 
 /// Looks a bare name up in the command's own PATH.
-fn find_program(start: &Start<'_>) -> io::Result<PathBuf> {
+fn find_program(start: &SpawnRequest<'_>) -> io::Result<PathBuf> {
     let name = start.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
     if name.is_empty() {
         return Err(io::Error::from_raw_os_error(libc::ENOENT));
@@ -99,7 +99,7 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-fn spawn_file(start: &Start<'_>, program: &Path, argv: &[OsString]) -> io::Result<Pid> {
+fn spawn_file(start: &SpawnRequest<'_>, program: &Path, argv: &[OsString]) -> io::Result<Pid> {
     let program = c_string(program.as_os_str())?;
     let cwd = c_string(start.cwd.as_os_str())?;
     let argv: Vec<CString> = argv
@@ -125,13 +125,13 @@ fn spawn_file(start: &Start<'_>, program: &Path, argv: &[OsString]) -> io::Resul
         .collect();
     let has_input = duplicates.iter().any(|(_, number)| *number == 0);
     if terminal.is_none() && !has_input {
-        duplicates.push((nothing()?.as_raw_fd(), 0));
+        duplicates.push((dev_null()?.as_raw_fd(), 0));
     }
-    let mut orders = Orders {
+    let mut orders = ChildSetup {
         program: &program,
         argv: &argv,
         env: &env,
-        cwd: (OWN_FOLDER.get().map(PathBuf::as_path) != Some(start.cwd)).then_some(&*cwd),
+        cwd: (CURRENT_FOLDER.get().map(PathBuf::as_path) != Some(start.cwd)).then_some(&*cwd),
         terminal: terminal.as_deref(),
         duplicates: &duplicates,
         changed: signals::changed(),
@@ -147,7 +147,7 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
 }
 
 /// Everything that the new process needs, ready: it may not allocate.
-struct Orders<'a> {
+struct ChildSetup<'a> {
     program: &'a CStr,
     /// Both end with null.
     argv: &'a [*const libc::c_char],
@@ -165,27 +165,27 @@ struct Orders<'a> {
 
 /// Held while there is a process that still shares this one's memory and, like this one, cannot be looked
 /// into.
-static STARTING: Mutex<()> = Mutex::new(());
+static START_LOCK: Mutex<()> = Mutex::new(());
 
 /// Keeps programs from being started as long as the guard lives.
-pub(crate) fn hold_starts() -> MutexGuard<'static, ()> {
-    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn lock_starts() -> MutexGuard<'static, ()> {
+    START_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes a process that shares this one's memory, while this one stands still, until it is another
 /// program or has ended.
-fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
+fn start_child(orders: &mut ChildSetup<'_>) -> io::Result<Pid> {
     /// For some system calls in a row.
-    const STACK: usize = 32 * 1024;
-    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    const STACK_BYTES: usize = 32 * 1024;
+    let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
     // No signal has a handler here that could run in the new process.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let starting = hold_starts();
+    let starting = lock_starts();
     // SAFETY: the stack is aligned, large enough for the function, which calls nothing but the system,
     // and like the orders it outlives the call: this process goes on when the other has left both.
     let pid = unsafe {
         let end = stack.as_mut_ptr().add(stack.len());
-        libc::clone(obey, end.cast(), flags, (&raw mut *orders).cast())
+        libc::clone(child_main, end.cast(), flags, (&raw mut *orders).cast())
     };
     let made = Errno::result(pid);
     drop(starting);
@@ -201,17 +201,17 @@ fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
 }
 
 /// The new process, until it is another program: system calls alone.
-extern "C" fn obey(orders: *mut libc::c_void) -> libc::c_int {
+extern "C" fn child_main(orders: *mut libc::c_void) -> libc::c_int {
     // SAFETY: as `start_child` passes it; nobody else looks at it meanwhile.
-    let orders = unsafe { &mut *orders.cast::<Orders<'_>>() };
-    orders.errno = match carry_out(orders) {
+    let orders = unsafe { &mut *orders.cast::<ChildSetup<'_>>() };
+    orders.errno = match set_up_and_exec(orders) {
         Err(errno) => errno as libc::c_int,
     };
     127
 }
 
 /// Returns only what went wrong.
-fn carry_out(orders: &Orders<'_>) -> Result<Infallible, Errno> {
+fn set_up_and_exec(orders: &ChildSetup<'_>) -> Result<Infallible, Errno> {
     for signal in orders.changed {
         signals::set_action(*signal, libc::SIG_DFL);
     }

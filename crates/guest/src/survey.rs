@@ -7,22 +7,22 @@ use std::path::Path;
 use std::rc::Rc;
 
 use link::Stream;
-use link::request::{Answer, FileKind, Raw, Surveyed, Truncated};
+use link::request::{ByteString, FileKind, GuestResult, SurveyEntry, Truncated};
 
 use crate::files::kind_of;
-use crate::listing::{Out, batches};
-use crate::refusal::OnPath;
+use crate::listing::{BatchSender, batches};
+use crate::refusal::PathContext;
 use crate::session::Guest;
-use crate::walk::{Passing, Walk};
+use crate::walk::{SkipPolicy, Walk};
 
-pub(crate) async fn survey(guest: &Rc<Guest>, path: Raw, limit: u64, stream: Stream) {
+pub(crate) async fn survey(guest: &Rc<Guest>, path: ByteString, limit: u64, stream: Stream) {
     let root = guest.resolve(Some(&path));
     batches(guest, stream, move |out| walk(&root, limit, out)).await;
 }
 
-fn walk(root: &Path, limit: u64, out: &mut Out<Surveyed>) -> Answer<Truncated> {
+fn walk(root: &Path, limit: u64, out: &mut BatchSender<SurveyEntry>) -> GuestResult<Truncated> {
     fs::read_dir(root).on("survey", root)?;
-    for found in Walk::new(root, u32::MAX, Passing::Nothing) {
+    for found in Walk::new(root, u32::MAX, SkipPolicy::Nothing) {
         // Skip entries that vanished meanwhile.
         let Ok(surveyed) = describe(root, &found.path) else {
             continue;
@@ -37,11 +37,11 @@ fn walk(root: &Path, limit: u64, out: &mut Out<Surveyed>) -> Answer<Truncated> {
     Ok(Truncated(false))
 }
 
-fn describe(root: &Path, path: &Path) -> std::io::Result<Surveyed> {
+fn describe(root: &Path, path: &Path) -> std::io::Result<SurveyEntry> {
     let metadata = fs::symlink_metadata(path)?;
     let kind = kind_of(metadata.file_type());
-    Ok(Surveyed {
-        path: Raw::from(path.strip_prefix(root).unwrap_or(path)),
+    Ok(SurveyEntry {
+        path: ByteString::from(path.strip_prefix(root).unwrap_or(path)),
         kind,
         mode: metadata.mode() & 0o7777,
         size: metadata.len(),
@@ -49,7 +49,7 @@ fn describe(root: &Path, path: &Path) -> std::io::Result<Surveyed> {
         modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
         changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
         target: match kind {
-            FileKind::Symlink => Some(Raw::from(fs::read_link(path)?)),
+            FileKind::Symlink => Some(ByteString::from(fs::read_link(path)?)),
             _ => None,
         },
     })

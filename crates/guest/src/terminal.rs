@@ -11,15 +11,15 @@ use nix::pty::{PtyMaster, posix_openpt, ptsname_r, unlockpt};
 use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
 
-use crate::keys::{self, Keys, Typed};
-use crate::readiness::{Source, register};
+use crate::readiness::{DescriptorOwner, register};
+use crate::signal_keys::{self, SignalKeys, TypedPart};
 
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, libc::winsize);
 nix::ioctl_read_bad!(readable, libc::FIONREAD, libc::c_int);
 
 /// The master side of a terminal.
 pub(crate) struct Terminal {
-    master: AsyncFd<Source<PtyMaster>>,
+    master: AsyncFd<DescriptorOwner<PtyMaster>>,
     pub(crate) path: PathBuf,
 }
 
@@ -60,10 +60,10 @@ impl Terminal {
 
     /// Writes input, and sends the signals of special keys itself, on kernels that do not.
     pub(crate) async fn type_keys(&self, bytes: &[u8], foreground: Pid) -> io::Result<()> {
-        for typed in Keys::of(self.master.get_ref().0.as_fd()).split(bytes) {
+        for typed in SignalKeys::of(self.master.get_ref().0.as_fd()).split(bytes) {
             match typed {
-                Typed::Text(text) => self.write_all(text).await?,
-                Typed::Signal(signal) => keys::tell(foreground, signal),
+                TypedPart::Text(text) => self.write_all(text).await?,
+                TypedPart::Signal(signal) => signal_keys::send_signal(foreground, signal),
             }
         }
         Ok(())

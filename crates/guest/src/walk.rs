@@ -15,13 +15,13 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// The part of an ignore file beyond this is not read. No real ignore file is as long.
-const LONGEST_IGNORE_FILE: u64 = 256 * 1024;
+const MAX_IGNORE_FILE_BYTES: u64 = 256 * 1024;
 
 /// Paths of ignore files, relative to a folder.
-const RULES: &[&str] = &[".git/info/exclude", ".gitignore", ".ignore"];
+const IGNORE_FILES: &[&str] = &[".git/info/exclude", ".gitignore", ".ignore"];
 
 /// One entry of a walk.
-pub(crate) struct Found {
+pub(crate) struct WalkEntry {
     pub(crate) path: PathBuf,
     pub(crate) kind: FileType,
 }
@@ -29,14 +29,14 @@ pub(crate) struct Found {
 /// Iterates over all entries below a folder, up to a depth. Skips what is not readable.
 pub(crate) struct Walk {
     /// Entries still to visit, the next one last.
-    ahead: Vec<(PathBuf, FileType, u32, Option<Rc<Rules>>)>,
+    ahead: Vec<(PathBuf, FileType, u32, Option<Rc<IgnoreRules>>)>,
     depth: u32,
-    passing: Passing,
+    passing: SkipPolicy,
 }
 
 /// What a walk skips.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passing {
+pub(crate) enum SkipPolicy {
     Nothing,
     /// Entries that `.gitignore` and `.ignore` match, and `.git` itself.
     Ignored,
@@ -44,7 +44,7 @@ pub(crate) enum Passing {
     IgnoredAndHidden,
 }
 
-impl Passing {
+impl SkipPolicy {
     pub(crate) fn of(ignore: bool, hidden: bool) -> Self {
         match (ignore, hidden) {
             (false, _) => Self::Nothing,
@@ -53,7 +53,7 @@ impl Passing {
         }
     }
 
-    fn over(self, name: &OsStr) -> bool {
+    fn skips(self, name: &OsStr) -> bool {
         match self {
             Self::Nothing => false,
             Self::Ignored => name == ".git",
@@ -63,12 +63,12 @@ impl Passing {
 }
 
 /// The ignore rules of a folder and of its parents.
-struct Rules {
+struct IgnoreRules {
     own: Gitignore,
-    above: Option<Rc<Rules>>,
+    above: Option<Rc<IgnoreRules>>,
 }
 
-impl Rules {
+impl IgnoreRules {
     /// The rules of the nearest folder that match decide.
     fn ignores(&self, path: &Path, is_folder: bool) -> bool {
         match self.own.matched(path, is_folder) {
@@ -83,7 +83,7 @@ impl Rules {
 }
 
 impl Walk {
-    pub(crate) fn new(root: &Path, depth: u32, passing: Passing) -> Self {
+    pub(crate) fn new(root: &Path, depth: u32, passing: SkipPolicy) -> Self {
         let mut walk = Self {
             ahead: Vec::new(),
             depth,
@@ -93,7 +93,7 @@ impl Walk {
         walk
     }
 
-    fn enter(&mut self, folder: &Path, depth: u32, above: Option<Rc<Rules>>) {
+    fn enter(&mut self, folder: &Path, depth: u32, above: Option<Rc<IgnoreRules>>) {
         if depth >= self.depth {
             return;
         }
@@ -103,10 +103,12 @@ impl Walk {
         let entries: Vec<_> = entries.flatten().collect();
         let has_rules = entries.iter().any(|entry| {
             let name = entry.file_name();
-            RULES.iter().any(|path| Path::new(path).starts_with(&name))
+            IGNORE_FILES
+                .iter()
+                .any(|path| Path::new(path).starts_with(&name))
         });
         let rules = match (self.passing, has_rules) {
-            (Passing::Nothing, _) => None,
+            (SkipPolicy::Nothing, _) => None,
             (_, true) => read_rules(folder, above),
             (_, false) => above,
         };
@@ -119,7 +121,7 @@ impl Walk {
             let is_ignored = rules
                 .as_ref()
                 .is_some_and(|rules| rules.ignores(&path, kind.is_dir()));
-            if !is_ignored && !self.passing.over(&entry.file_name()) {
+            if !is_ignored && !self.passing.skips(&entry.file_name()) {
                 self.ahead.push((path, kind, depth + 1, rules.clone()));
             }
         }
@@ -128,22 +130,22 @@ impl Walk {
 }
 
 impl Iterator for Walk {
-    type Item = Found;
+    type Item = WalkEntry;
 
-    fn next(&mut self) -> Option<Found> {
+    fn next(&mut self) -> Option<WalkEntry> {
         let (path, kind, depth, rules) = self.ahead.pop()?;
         if kind.is_dir() {
             self.enter(&path, depth, rules);
         }
-        Some(Found { path, kind })
+        Some(WalkEntry { path, kind })
     }
 }
 
-fn read_rules(folder: &Path, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
+fn read_rules(folder: &Path, above: Option<Rc<IgnoreRules>>) -> Option<Rc<IgnoreRules>> {
     let mut rules = GitignoreBuilder::new(folder);
     let mut any = false;
-    for name in RULES {
-        let Ok(text) = open_regular(&folder.join(name)).and_then(read_start) else {
+    for name in IGNORE_FILES {
+        let Ok(text) = open_regular(&folder.join(name)).and_then(read_prefix) else {
             continue;
         };
         for line in text.lines() {
@@ -152,20 +154,20 @@ fn read_rules(folder: &Path, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
         }
     }
     match any.then(|| rules.build().ok()).flatten() {
-        Some(own) => Some(Rc::new(Rules { own, above })),
+        Some(own) => Some(Rc::new(IgnoreRules { own, above })),
         None => above,
     }
 }
 
-fn read_start(file: File) -> io::Result<String> {
+fn read_prefix(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
-    file.take(LONGEST_IGNORE_FILE).read_to_end(&mut bytes)?;
+    file.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Opens a regular file; fails for any other type.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let file = open_unblocked(path)?;
+    let file = open_nonblocking(path)?;
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
@@ -175,7 +177,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Opens any type of file for reading. A FIFO does not block the worker, and a terminal does not become the
 /// guest's controlling terminal.
-pub(crate) fn open_unblocked(path: &Path) -> io::Result<File> {
+pub(crate) fn open_nonblocking(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)

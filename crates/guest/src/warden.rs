@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
-use walls::machine::{Ending, Errand, Program};
+use walls::machine::{HelperTask, ProgramExit, VmmProgram};
 use walls::plan::send;
 
 /// Maximum number of stored bytes from the end of the program's standard error.
-const LAST_WORDS: usize = 4096;
+const MAX_STDERR_BYTES: usize = 4096;
 
 /// `seconds` is the longest time that the program may run; 0 means no limit.
 pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
@@ -27,7 +27,7 @@ pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
     let _ = nix::unistd::setsid();
     let deadline = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
     let link = UnixStream::from(link);
-    let Ok((Errand { program, .. }, _)) = Errand::receive(&link) else {
+    let Ok((HelperTask { program, .. }, _)) = HelperTask::receive(&link) else {
         return ExitCode::FAILURE;
     };
     let Some(program) = program else {
@@ -39,14 +39,14 @@ pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
             // It is process 1 of its pid namespace, so this ends all of its children too.
             let _ = child.kill();
             let status = child.wait().map(|status| status.to_string());
-            Ending {
+            ProgramExit {
                 status: status.unwrap_or_default(),
-                said,
+                last_stderr_line: said,
             }
         }
-        Err(error) => Ending {
+        Err(error) => ProgramExit {
             status: "not started".into(),
-            said: error.to_string(),
+            last_stderr_line: error.to_string(),
         },
     };
     // Fails if the host is gone.
@@ -54,7 +54,7 @@ pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn start(program: &Program) -> std::io::Result<Child> {
+fn start(program: &VmmProgram) -> std::io::Result<Child> {
     let apart = CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWNET
         | CloneFlags::CLONE_NEWIPC
@@ -101,7 +101,7 @@ fn watch(link: &UnixStream, child: &mut Child, deadline: Option<Instant>) -> Str
             Ok(0) | Err(_) => break,
             Ok(read) => said.extend_from_slice(&buffer[..read]),
         }
-        let excess = said.len().saturating_sub(LAST_WORDS);
+        let excess = said.len().saturating_sub(MAX_STDERR_BYTES);
         said.drain(..excess);
     }
     let said = String::from_utf8_lossy(&said);

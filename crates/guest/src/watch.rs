@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use link::Stream;
-use link::request::{Batch, Change, ChangeKind, Raw, Truncated};
+use link::request::{Batch, ByteString, PathChange, PathChangeKind, Truncated};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 use tokio::io::unix::AsyncFd;
 
-use crate::readiness::{Source, register};
+use crate::readiness::{DescriptorOwner, register};
 use crate::refusal::refuse;
 use crate::session::Guest;
 
-const EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
+const WATCHED_EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_CLOSE_WRITE)
     .union(AddWatchFlags::IN_MODIFY)
     .union(AddWatchFlags::IN_ATTRIB)
@@ -24,14 +24,14 @@ const EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_MOVED_TO)
     .union(AddWatchFlags::IN_DONT_FOLLOW);
 
-pub(crate) async fn watch(guest: &Rc<Guest>, path: Raw, mut stream: Stream) {
+pub(crate) async fn watch(guest: &Rc<Guest>, path: ByteString, mut stream: Stream) {
     let root = guest.resolve(Some(&path));
-    let watched = Watch::new(&root).await;
+    let watched = FolderWatch::new(&root).await;
     let mut watch = match watched {
         Ok(watch) => watch,
         Err(error) => {
             let what = format!("watch `{}`", root.display());
-            let refused: Batch<Change> = Batch::Done(Err(refuse(what, error)));
+            let refused: Batch<PathChange> = Batch::Done(Err(refuse(what, error)));
             let _ = stream.send(&refused).await;
             return;
         }
@@ -47,21 +47,21 @@ pub(crate) async fn watch(guest: &Rc<Guest>, path: Raw, mut stream: Stream) {
                 Ok(changes) => changes,
                 Err(_) => break,
             },
-            () = receiver.peer_stops() => return,
+            () = receiver.wait_until_peer_stops() => return,
         };
     }
     let _ = sender
-        .send(&Batch::<Change>::Done(Ok(Truncated(false))))
+        .send(&Batch::<PathChange>::Done(Ok(Truncated(false))))
         .await;
 }
 
-struct Watch {
-    inotify: AsyncFd<Source<Inotify>>,
+struct FolderWatch {
+    inotify: AsyncFd<DescriptorOwner<Inotify>>,
     root: PathBuf,
     folders: HashMap<WatchDescriptor, PathBuf>,
 }
 
-impl Watch {
+impl FolderWatch {
     async fn new(root: &Path) -> io::Result<Self> {
         let flags = InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC;
         let mut watch = Self {
@@ -71,20 +71,20 @@ impl Watch {
         };
         // A watch on the root must succeed. Folders below it may vanish meanwhile.
         watch.add(root)?;
-        watch.explore(root, None).await;
+        watch.add_recursively(root, None).await;
         Ok(watch)
     }
 
     fn add(&mut self, folder: &Path) -> io::Result<()> {
-        let descriptor = self.inotify.get_ref().0.add_watch(folder, EVENTS)?;
+        let descriptor = self.inotify.get_ref().0.add_watch(folder, WATCHED_EVENTS)?;
         self.folders.insert(descriptor, folder.to_owned());
         Ok(())
     }
 
     /// Watches a folder and everything below it, and adds its entries to `told` as created. Yields to other
     /// tasks on the way, because a hostile command may have made the tree large.
-    async fn explore(&mut self, folder: &Path, mut told: Option<&mut Vec<Change>>) {
-        const AT_ONCE: usize = 16;
+    async fn add_recursively(&mut self, folder: &Path, mut told: Option<&mut Vec<PathChange>>) {
+        const FOLDERS_PER_YIELD: usize = 16;
         let mut ahead = vec![folder.to_owned()];
         for number in 1.. {
             let Some(folder) = ahead.pop() else {
@@ -94,19 +94,19 @@ impl Watch {
             let _ = self.add(&folder);
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if let Some(told) = &mut told {
-                    told.push(self.change(&entry.path(), ChangeKind::Created));
+                    told.push(self.change(&entry.path(), PathChangeKind::Created));
                 }
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     ahead.push(entry.path());
                 }
             }
-            if number % AT_ONCE == 0 {
+            if number % FOLDERS_PER_YIELD == 0 {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    async fn next(&mut self) -> io::Result<Vec<Change>> {
+    async fn next(&mut self) -> io::Result<Vec<PathChange>> {
         loop {
             let events = {
                 let mut ready = self.inotify.readable().await?;
@@ -117,10 +117,10 @@ impl Watch {
             };
             let (mut changes, mut new_folders) = (Vec::new(), Vec::new());
             for event in events {
-                changes.extend(self.change_of(event, &mut new_folders));
+                changes.extend(self.convert_event(event, &mut new_folders));
             }
             for folder in new_folders {
-                self.explore(&folder, Some(&mut changes)).await;
+                self.add_recursively(&folder, Some(&mut changes)).await;
             }
             if !changes.is_empty() {
                 return Ok(changes);
@@ -130,12 +130,16 @@ impl Watch {
 
     /// Converts an event to a change. Adds a created folder to `new_folders` once, even if it was created
     /// and removed many times.
-    fn change_of(&mut self, event: InotifyEvent, new_folders: &mut Vec<PathBuf>) -> Option<Change> {
+    fn convert_event(
+        &mut self,
+        event: InotifyEvent,
+        new_folders: &mut Vec<PathBuf>,
+    ) -> Option<PathChange> {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            let path = Raw::from("");
-            return Some(Change {
+            let path = ByteString::from("");
+            return Some(PathChange {
                 path,
-                kind: ChangeKind::Overflow,
+                kind: PathChangeKind::Overflow,
             });
         }
         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
@@ -147,22 +151,22 @@ impl Watch {
         let appears = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
         let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
         let kind = if event.mask.intersects(appears) {
-            ChangeKind::Created
+            PathChangeKind::Created
         } else if event.mask.intersects(goes) {
-            ChangeKind::Removed
+            PathChangeKind::Removed
         } else {
-            ChangeKind::Modified
+            PathChangeKind::Modified
         };
         let change = self.change(&path, kind);
         let is_folder = event.mask.contains(AddWatchFlags::IN_ISDIR);
-        if kind == ChangeKind::Created && is_folder && !new_folders.contains(&path) {
+        if kind == PathChangeKind::Created && is_folder && !new_folders.contains(&path) {
             new_folders.push(path);
         }
         Some(change)
     }
 
-    fn change(&self, path: &Path, kind: ChangeKind) -> Change {
-        let path = Raw::from(path.strip_prefix(&self.root).unwrap_or(path));
-        Change { path, kind }
+    fn change(&self, path: &Path, kind: PathChangeKind) -> PathChange {
+        let path = ByteString::from(path.strip_prefix(&self.root).unwrap_or(path));
+        PathChange { path, kind }
     }
 }

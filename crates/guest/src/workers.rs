@@ -11,40 +11,40 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-const MOST: usize = 2;
+const MAX_THREADS: usize = 2;
 
 /// Large, because removing folders recurses as deep as a hostile command made them. Only address space is
 /// reserved.
-const STACK: usize = 8 * 1024 * 1024;
+const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long running work may continue when the guest ends.
-const GRACE: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Work = Box<dyn FnOnce() + Send>;
+type WorkerTask = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 pub(crate) struct Workers {
     threads: RefCell<usize>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<WorkQueue>,
     arrived: Condvar,
     ended: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Work>,
+struct WorkQueue {
+    waiting: VecDeque<WorkerTask>,
     idle: usize,
     busy: usize,
     is_closed: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, WorkQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ impl Shared {
 impl Workers {
     /// Starts all threads now, so that they get the lowest ids.
     pub(crate) fn start_all(&self) {
-        for _ in 0..MOST {
+        for _ in 0..MAX_THREADS {
             self.add_thread();
         }
     }
@@ -86,7 +86,7 @@ impl Workers {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let (done, result) = oneshot::channel();
-        self.start_work(move || {
+        self.submit(move || {
             let _ = done.send(work());
         });
         result
@@ -95,9 +95,9 @@ impl Workers {
     }
 
     /// Runs `work` on a thread without waiting for it.
-    pub(crate) fn start_work(&self, work: impl FnOnce() + Send + 'static) {
-        let work: Work = Box::new(work);
-        if !self.has_thread() {
+    pub(crate) fn submit(&self, work: impl FnOnce() + Send + 'static) {
+        let work: WorkerTask = Box::new(work);
+        if !self.ensure_thread() {
             work();
             return;
         }
@@ -107,8 +107,8 @@ impl Workers {
 
     /// Starts one more thread if all are busy and the maximum is not reached. Returns whether there is a
     /// thread.
-    fn has_thread(&self) -> bool {
-        if *self.threads.borrow() < MOST && self.shared.lock().idle == 0 {
+    fn ensure_thread(&self) -> bool {
+        if *self.threads.borrow() < MAX_THREADS && self.shared.lock().idle == 0 {
             self.add_thread();
         }
         *self.threads.borrow() > 0
@@ -116,7 +116,7 @@ impl Workers {
 
     fn add_thread(&self) {
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         if thread.spawn(move || shared.serve()).is_ok() {
             *self.threads.borrow_mut() += 1;
         }
@@ -130,7 +130,7 @@ impl Workers {
         let _ = self
             .shared
             .ended
-            .wait_timeout_while(queue, GRACE, |queue| queue.busy > 0);
+            .wait_timeout_while(queue, SHUTDOWN_TIMEOUT, |queue| queue.busy > 0);
         drop(never_begun);
     }
 }

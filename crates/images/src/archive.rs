@@ -1,7 +1,7 @@
 //! Image archives, as `docker save`, `podman save`, `skopeo` and others write them.
 //!
 //! Both forms are one tar with small JSON files and blobs in it, and both are read into the same
-//! [`crate::layers::Plan`]. An archive is untrusted: everything that has a digest is checked against it.
+//! [`crate::layers::UnpackPlan`]. An archive is untrusted: everything that has a digest is checked against it.
 //! Entry point: [`read`].
 
 mod docker;
@@ -11,18 +11,18 @@ mod members;
 use std::io::Read;
 use std::path::Path;
 
-use self::members::Members;
+use self::members::ArchiveMembers;
 use crate::error::ImageError;
-use crate::layers::{self, Opened, Plan};
-use crate::unpack::budget::Limits;
+use crate::layers::{self, BlobReader, UnpackPlan};
+use crate::unpack::budget::UnpackLimits;
 
 /// The largest file that is read into memory.
-const MAX_DOCUMENT: u64 = 8 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 8 << 20;
 
 /// An indexed archive: the selected image, and where its layers are.
-pub(crate) struct Archive {
-    members: Members,
-    pub(crate) plan: Plan,
+pub(crate) struct ImageArchive {
+    members: ArchiveMembers,
+    pub(crate) plan: UnpackPlan,
     /// The image's name in the archive.
     pub(crate) reference: Option<String>,
 }
@@ -33,16 +33,16 @@ pub(crate) fn read(
     path: &Path,
     scratch: &Path,
     wanted: Option<&str>,
-    limits: Limits,
-) -> Result<Archive, ImageError> {
-    let members = Members::open(path, scratch, limits)?;
+    limits: UnpackLimits,
+) -> Result<ImageArchive, ImageError> {
+    let members = ArchiveMembers::open(path, scratch, limits)?;
     // Newer archives have both forms. An OCI layout is preferred because it names blobs by digest.
     let found = match members.has("oci-layout") && members.has("index.json") {
         true => layout::find(&members, wanted)?,
         false if members.has("manifest.json") => docker::find(&members, wanted)?,
         false => return Err(ImageError::NotAnArchive(path.to_owned())),
     };
-    Ok(Archive {
+    Ok(ImageArchive {
         members,
         plan: found.plan,
         reference: found.reference,
@@ -50,20 +50,20 @@ pub(crate) fn read(
 }
 
 /// The selected image of an archive.
-struct Found {
-    plan: Plan,
+struct SelectedImage {
+    plan: UnpackPlan,
     reference: Option<String>,
 }
 
-impl layers::Blobs for Archive {
-    fn open(&self, source: &str) -> Result<Opened<'_>, ImageError> {
+impl layers::BlobSource for ImageArchive {
+    fn open(&self, source: &str) -> Result<BlobReader<'_>, ImageError> {
         let reader = self.members.read(source)?;
         Ok(Box::new(reader) as Box<dyn Read + '_>)
     }
 }
 
 /// Selects the `wanted` image, or the only one.
-fn choose<T>(
+fn choose_image<T>(
     all: Vec<(Vec<String>, T)>,
     wanted: Option<&str>,
 ) -> Result<(Option<String>, T), ImageError> {

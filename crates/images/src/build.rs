@@ -4,11 +4,11 @@
 //! unpacked like any other, so that files of a built image also belong to the user and have no setuid or
 //! setgid bits. Then traces of the host are removed.
 //!
-//! Entry points: [`Store::build`], [`Sources`].
+//! Entry points: [`ImageStore::build`], [`PackageSources`].
 
 mod clean;
 mod debootstrap;
-mod kitchen;
+mod inputs;
 mod mmdebstrap;
 mod sources;
 
@@ -22,17 +22,17 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use self::kitchen::Kitchen;
-pub use self::sources::Sources;
-use crate::digest::{Digest, Hashing};
+use self::inputs::BuildInputs;
+pub use self::sources::PackageSources;
+use crate::digest::{Digest, HashingStream};
 use crate::documents::shown;
 use crate::error::ImageError;
-use crate::progress::Progress;
+use crate::progress::ImageProgress;
 use crate::recipe::Recipe;
-use crate::store::{Image, Origin, Store, check_name, record};
-use crate::unpack::budget::{Budget, Limits, unpacked};
-use crate::unpack::tree::Tree;
-use crate::unpack::{self, Flaw, Meaning};
+use crate::store::{ImageOrigin, ImageStore, StoredImage, check_name, record};
+use crate::unpack::budget::{UnpackBudget, UnpackLimits, unpacked};
+use crate::unpack::tree::RootTree;
+use crate::unpack::{self, TarContent, UnpackError};
 
 /// Whether an image that was built earlier from the same recipe may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,42 +45,42 @@ pub enum Reuse {
 
 /// Maps a recipe to the image that was built from it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Built {
+struct BuildRecord {
     digest: Digest,
 }
 
 /// How many of the last lines of a failed builder are searched for the reason.
-const TAIL: usize = 40;
+const MAX_TAIL_LINES: usize = 40;
 
-impl Store {
+impl ImageStore {
     /// Builds an image, or reuses one that was built from the same recipe before.
     pub fn build(
         &self,
         name: &str,
         recipe: &Recipe,
-        sources: &Sources,
+        sources: &PackageSources,
         reuse: Reuse,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Image, ImageError> {
+        progress: &mut dyn FnMut(ImageProgress<'_>),
+    ) -> Result<StoredImage, ImageError> {
         check_name(name)?;
         let key = recipe.digest();
-        let origin = Origin::Recipe {
+        let origin = ImageOrigin::Recipe {
             from: recipe.from(),
             recipe: key.clone(),
         };
         let builds = self.folder().join("builds");
         fs::create_dir_all(&builds).map_err(self.unwritten())?;
-        let _lock = self.wait_for_others(&key, progress)?;
+        let _lock = self.lock_recipe(&key, progress)?;
         let file = builds.join(format!("{}.json", key.hex()));
-        let built: Option<Built> = record::read(&file).unwrap_or_default();
+        let built: Option<BuildRecord> = record::read(&file).unwrap_or_default();
         if let (Some(built), Reuse::Allowed) = (built, reuse)
             && self.has_root(&built.digest)
         {
-            progress(Progress::Cached);
+            progress(ImageProgress::Cached);
             return self.name(name, &built.digest, origin);
         }
         let work = self.begin()?;
-        let kitchen = Kitchen::new(recipe, sources, &work).map_err(self.unwritten())?;
+        let kitchen = BuildInputs::new(recipe, sources, &work).map_err(self.unwritten())?;
         let (program, command) = match mmdebstrap::command(&self.programs, &kitchen)? {
             Some(command) => ("mmdebstrap", command),
             None => (
@@ -88,33 +88,33 @@ impl Store {
                 debootstrap::command(&self.programs, &kitchen).map_err(self.unwritten())??,
             ),
         };
-        progress(Progress::Building { program });
+        progress(ImageProgress::Building { program });
         let root = work.root().map_err(self.unwritten())?;
         let refused = |source| ImageError::Refused {
             what: "the new root".to_owned(),
             source,
         };
-        let digest = cook(program, command, &root, self.limits, progress)?;
-        let mut tree = Tree::open(&root).map_err(refused)?;
-        clean::clean(&mut tree, recipe).map_err(refused)?;
+        let digest = run_builder(program, command, &root, self.limits, progress)?;
+        let mut tree = RootTree::open(&root).map_err(refused)?;
+        clean::remove_host_traces(&mut tree, recipe).map_err(refused)?;
         tree.sync().map_err(refused)?;
         // The number of skipped devices is not recorded: every built root has the same ones, and no sandbox
         // needs them.
         let image = self.publish(name, work, &digest, origin, 0, Vec::new())?;
-        record::write(&file, &Built { digest }).map_err(self.unwritten())?;
+        record::write(&file, &BuildRecord { digest }).map_err(self.unwritten())?;
         Ok(image)
     }
 
     /// Locks the recipe as long as the returned file is open, so that it is built only once at a time.
-    fn wait_for_others(
+    fn lock_recipe(
         &self,
         key: &Digest,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(ImageProgress<'_>),
     ) -> Result<File, ImageError> {
         let path = self.folder().join("builds").join(format!(".{}", key.hex()));
         let lock = File::create(path).map_err(self.unwritten())?;
         if lock.try_lock().is_err() {
-            progress(Progress::Waiting);
+            progress(ImageProgress::Waiting);
             lock.lock().map_err(self.unwritten())?;
         }
         Ok(lock)
@@ -122,12 +122,12 @@ impl Store {
 }
 
 /// Runs the builder program and unpacks the tar that it writes to stdout.
-fn cook(
+fn run_builder(
     program: &'static str,
     mut command: Command,
     root: &Path,
-    limits: Limits,
-    progress: &mut dyn FnMut(Progress<'_>),
+    limits: UnpackLimits,
+    progress: &mut dyn FnMut(ImageProgress<'_>),
 ) -> Result<Digest, ImageError> {
     command
         .stdin(Stdio::null())
@@ -149,9 +149,9 @@ fn cook(
         // If unpacking fails, the pipe is closed, which ends the program.
         let collector = scope.spawn(move || collect(stdout, root, limits));
         for line in heard {
-            progress(Progress::Said(&line));
+            progress(ImageProgress::Said(&line));
             tail.push_back(line);
-            if tail.len() > TAIL {
+            if tail.len() > MAX_TAIL_LINES {
                 tail.pop_front();
             }
         }
@@ -168,7 +168,7 @@ fn cook(
         }),
         _ if !status.success() => Err(ImageError::Build {
             program,
-            why: reason(&tail).unwrap_or_else(|| status.to_string()),
+            why: failure_reason(&tail).unwrap_or_else(|| status.to_string()),
         }),
         Err(source) => Err(ImageError::Refused {
             what: "the new root".to_owned(),
@@ -178,28 +178,28 @@ fn cook(
     }
 }
 
-fn collect(stdout: impl Read, root: &Path, limits: Limits) -> Result<Digest, Flaw> {
-    let mut tree = Tree::open(root)?;
-    let mut budget = Budget::new(limits);
-    let mut stream = Hashing::new(BufReader::with_capacity(1 << 16, stdout));
+fn collect(stdout: impl Read, root: &Path, limits: UnpackLimits) -> Result<Digest, UnpackError> {
+    let mut tree = RootTree::open(root)?;
+    let mut budget = UnpackBudget::new(limits);
+    let mut stream = HashingStream::new(BufReader::with_capacity(1 << 16, stdout));
     {
         let stream = unpacked(&mut stream, &budget)?;
-        unpack::apply(stream, Meaning::Whole, &mut tree, &mut budget)?;
+        unpack::apply(stream, TarContent::Whole, &mut tree, &mut budget)?;
     }
     let (digest, bytes) = stream.finish();
     match bytes {
-        0 => Err(Flaw::Malformed("there is nothing in it")),
+        0 => Err(UnpackError::Malformed("there is nothing in it")),
         _ => Ok(digest),
     }
 }
 
-fn is_cut_off(flaw: &Flaw) -> bool {
-    matches!(flaw, Flaw::Malformed(_))
+fn is_cut_off(flaw: &UnpackError) -> bool {
+    matches!(flaw, UnpackError::Malformed(_))
 }
 
 /// The line that says why a build failed: the first error of the package manager or of a command, else the
 /// last line that is not empty.
-fn reason(tail: &VecDeque<String>) -> Option<String> {
+fn failure_reason(tail: &VecDeque<String>) -> Option<String> {
     let is_error = |line: &&String| {
         line.starts_with("E: ") && !line.contains("failed: ") && !line.contains("exited with")
     };

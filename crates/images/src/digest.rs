@@ -1,6 +1,6 @@
 //! SHA-256 digests, by which content is named, and a stream adapter that computes them.
 //!
-//! Entry types: [`Digest`], [`Hashing`].
+//! Entry types: [`Digest`], [`HashingStream`].
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
-const PREFIX: &str = "sha256:";
+const SHA256_PREFIX: &str = "sha256:";
 
 impl Digest {
     /// The digest of these bytes.
@@ -24,7 +24,7 @@ impl Digest {
 
     /// The 64 hex digits, for file names.
     pub fn hex(&self) -> &str {
-        &self.0[PREFIX.len()..]
+        &self.0[SHA256_PREFIX.len()..]
     }
 
     /// The first 12 hex digits, for lists.
@@ -33,7 +33,7 @@ impl Digest {
     }
 
     pub(crate) fn from_hash(hash: Sha256) -> Self {
-        let mut text = PREFIX.to_owned();
+        let mut text = SHA256_PREFIX.to_owned();
         for byte in hash.finalize() {
             let _ = write!(text, "{byte:02x}");
         }
@@ -42,31 +42,31 @@ impl Digest {
 
     /// From hex digits without the prefix.
     pub(crate) fn from_hex(hex: &str) -> Option<Self> {
-        format!("{PREFIX}{hex}").parse().ok()
+        format!("{SHA256_PREFIX}{hex}").parse().ok()
     }
 }
 
 /// The text is not a SHA-256 digest.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("`{0}` is not a digest of the form `sha256:` and 64 hex digits")]
-pub struct NotADigest(String);
+pub struct ParseDigestError(String);
 
 impl FromStr for Digest {
-    type Err = NotADigest;
+    type Err = ParseDigestError;
 
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        match text.strip_prefix(PREFIX) {
+        match text.strip_prefix(SHA256_PREFIX) {
             Some(hex) if hex.len() == 64 && hex.bytes().all(is_digit) => Ok(Self(text.to_owned())),
-            _ => Err(NotADigest(text.chars().take(100).collect())),
+            _ => Err(ParseDigestError(text.chars().take(100).collect())),
         }
     }
 }
 
 impl TryFrom<String> for Digest {
-    type Error = NotADigest;
+    type Error = ParseDigestError;
 
-    fn try_from(text: String) -> Result<Self, NotADigest> {
+    fn try_from(text: String) -> Result<Self, ParseDigestError> {
         text.parse()
     }
 }
@@ -90,13 +90,13 @@ impl fmt::Debug for Digest {
 }
 
 /// Wraps a stream and counts and hashes the bytes that pass through it.
-pub(crate) struct Hashing<S> {
+pub(crate) struct HashingStream<S> {
     inner: S,
     hash: Sha256,
     bytes: u64,
 }
 
-impl<S> Hashing<S> {
+impl<S> HashingStream<S> {
     pub(crate) fn new(inner: S) -> Self {
         Self {
             inner,
@@ -116,7 +116,7 @@ impl<S> Hashing<S> {
     }
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for HashingStream<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         self.saw(&buffer[..length]);
@@ -124,7 +124,7 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-impl<W: Write> Write for Hashing<W> {
+impl<W: Write> Write for HashingStream<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.inner.write(bytes)?;
         self.saw(&bytes[..length]);

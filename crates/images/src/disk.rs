@@ -5,7 +5,7 @@
 //! others to make, and the machine's processor, which may be emulated, has nothing to decompress.
 //! Otherwise it is uncompressed squashfs, or ext4. The file's extension names the file system.
 //!
-//! Entry points: [`disk`], [`disk_with`].
+//! Entry points: [`build_disk`], [`build_disk_with`].
 
 use std::fs::{self, File};
 use std::io;
@@ -15,24 +15,24 @@ use std::process::{Command, Stdio};
 
 use crate::digest::Digest;
 use crate::error::ImageError;
-use crate::listing::{self, Listing};
-use crate::programs::Programs;
+use crate::listing::{self, TreeListing};
+use crate::programs::HostPrograms;
 
 /// Part of the cache key. Increase it when disks are made differently, so that old ones are replaced.
-const VERSION: u32 = 1;
+const DISK_VERSION: u32 = 1;
 
 /// The extension of a file that is still being written.
-const UNFINISHED: &str = "part";
+const PARTIAL_EXTENSION: &str = "part";
 
 /// The file systems, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum DiskFormat {
     Erofs,
     Squashfs,
     Ext4,
 }
 
-impl Format {
+impl DiskFormat {
     const ALL: [Self; 3] = [Self::Erofs, Self::Squashfs, Self::Ext4];
 
     fn name(self) -> &'static str {
@@ -61,13 +61,17 @@ impl Format {
 ///
 /// # Errors
 /// If no program that makes file systems is installed, or if it fails.
-pub fn disk(cache: &Path, root: &Path, digest: Option<&Digest>) -> Result<PathBuf, ImageError> {
-    disk_with(&Programs::default(), cache, root, digest)
+pub fn build_disk(
+    cache: &Path,
+    root: &Path,
+    digest: Option<&Digest>,
+) -> Result<PathBuf, ImageError> {
+    build_disk_with(&HostPrograms::default(), cache, root, digest)
 }
 
-/// [`disk`], with programs from given folders.
-pub fn disk_with(
-    programs: &Programs,
+/// [`build_disk`], with programs from given folders.
+pub fn build_disk_with(
+    programs: &HostPrograms,
     cache: &Path,
     root: &Path,
     digest: Option<&Digest>,
@@ -91,9 +95,10 @@ pub fn disk_with(
             key
         }
     };
-    let finished = |format: Format| cache.join(format!("{key}-{VERSION}.{}", format.name()));
+    let finished =
+        |format: DiskFormat| cache.join(format!("{key}-{DISK_VERSION}.{}", format.name()));
     let is_there = |path: &PathBuf| path.is_file();
-    if let Some(path) = Format::ALL.map(finished).into_iter().find(is_there) {
+    if let Some(path) = DiskFormat::ALL.map(finished).into_iter().find(is_there) {
         return Ok(path);
     }
     let written = |source| ImageError::Write {
@@ -104,24 +109,24 @@ pub fn disk_with(
     // One at a time: a second caller that wants the same disk waits and then finds it.
     let lock = File::create(cache.join("lock")).map_err(written)?;
     lock.lock().map_err(written)?;
-    if let Some(path) = Format::ALL.map(finished).into_iter().find(is_there) {
+    if let Some(path) = DiskFormat::ALL.map(finished).into_iter().find(is_there) {
         return Ok(path);
     }
     // The lock is held, so unfinished files were left by processes that died.
-    sweep(cache).map_err(written)?;
-    let (format, maker) = Format::ALL
+    remove_partial_files(cache).map_err(written)?;
+    let (format, maker) = DiskFormat::ALL
         .into_iter()
         .find_map(|format| Some((format, programs.find(format.maker())?)))
         .ok_or(ImageError::NoDiskMaker)?;
-    let draft = cache.join(format!("{key}.{UNFINISHED}"));
+    let draft = cache.join(format!("{key}.{PARTIAL_EXTENSION}"));
     let listing = match (format, seen) {
-        (Format::Ext4, None) => Some(look()?),
+        (DiskFormat::Ext4, None) => Some(look()?),
         (_, seen) => seen,
     };
     let command = command(format, &maker, programs, root, &draft, listing.as_ref());
-    let made = run(command, format.maker(), root).and_then(|()| {
+    let made = run_mkfs(command, format.maker(), root).and_then(|()| {
         let target = finished(format);
-        publish(&draft, &target).map_err(written)?;
+        publish_disk(&draft, &target).map_err(written)?;
         Ok(target)
     });
     if made.is_err() {
@@ -131,22 +136,22 @@ pub fn disk_with(
 }
 
 fn command(
-    format: Format,
+    format: DiskFormat,
     maker: &Path,
-    programs: &Programs,
+    programs: &HostPrograms,
     root: &Path,
     draft: &Path,
-    listing: Option<&Listing>,
+    listing: Option<&TreeListing>,
 ) -> Command {
     let mut command = Command::new(maker);
     match format {
         // Extended attributes are left out: `security.capability` grants rights, as a setuid bit does.
         // Times are kept: compiled Python and build systems depend on them.
-        Format::Erofs => {
+        DiskFormat::Erofs => {
             command.args(["--quiet", "--all-root", "--preserve-mtime", "-x-1"]);
             command.args([draft, root]);
         }
-        Format::Squashfs => {
+        DiskFormat::Squashfs => {
             command.args([root, draft]);
             command.args([
                 "-all-root",
@@ -157,7 +162,7 @@ fn command(
             ]);
             command.args(["-noI", "-noD", "-noF", "-noX"]);
         }
-        Format::Ext4 => {
+        DiskFormat::Ext4 => {
             let (bytes, entries) =
                 listing.map_or((0, 0), |listing| (listing.bytes, listing.entries));
             let inodes = entries + 64;
@@ -180,7 +185,7 @@ fn command(
     command
 }
 
-fn run(mut command: Command, maker: &'static str, root: &Path) -> Result<(), ImageError> {
+fn run_mkfs(mut command: Command, maker: &'static str, root: &Path) -> Result<(), ImageError> {
     let output = command
         .stdin(Stdio::null())
         .env_clear()
@@ -206,7 +211,7 @@ pub(crate) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
 
-fn publish(draft: &Path, target: &Path) -> io::Result<()> {
+fn publish_disk(draft: &Path, target: &Path) -> io::Result<()> {
     let file = File::open(draft)?;
     // The virtual machine may run as another user, so the file is readable whatever the umask is.
     file.set_permissions(fs::Permissions::from_mode(0o644))?;
@@ -214,10 +219,10 @@ fn publish(draft: &Path, target: &Path) -> io::Result<()> {
     fs::rename(draft, target)
 }
 
-fn sweep(cache: &Path) -> io::Result<()> {
+fn remove_partial_files(cache: &Path) -> io::Result<()> {
     for entry in fs::read_dir(cache)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|end| end == UNFINISHED) {
+        if path.extension().is_some_and(|end| end == PARTIAL_EXTENSION) {
             fs::remove_file(path)?;
         }
     }

@@ -1,6 +1,6 @@
 //! The OCI JSON documents, as far as they are needed here, and checks whether an image is usable. No I/O.
 //!
-//! Entry types: [`Manifest`], [`Config`], [`Descriptor`].
+//! Entry types: [`ImageManifest`], [`ImageConfig`], [`Descriptor`].
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::ImageError;
-use crate::unpack::Flaw;
+use crate::unpack::UnpackError;
 
-pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub(crate) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
-pub(crate) const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
-const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+pub(crate) const INDEX_MEDIA_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const MANIFEST_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const CONFIG_MEDIA_TYPE: &str = "application/vnd.oci.image.config.v1+json";
+pub(crate) const LAYER_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
+pub(crate) const DOCKER_INDEX_MEDIA_TYPE: &str =
+    "application/vnd.docker.distribution.manifest.list.v2+json";
+pub(crate) const DOCKER_MANIFEST_MEDIA_TYPE: &str =
+    "application/vnd.docker.distribution.manifest.v2+json";
+const DOCKER_CONFIG_MEDIA_TYPE: &str = "application/vnd.docker.container.image.v1+json";
 
 /// Refers to a blob by digest and size.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,19 +47,19 @@ impl Descriptor {
     }
 }
 
-pub(crate) fn check_size(expected: u64, found: u64) -> Result<(), Flaw> {
+pub(crate) fn check_size(expected: u64, found: u64) -> Result<(), UnpackError> {
     if expected == found {
         Ok(())
     } else {
-        Err(Flaw::Size { expected, found })
+        Err(UnpackError::Size { expected, found })
     }
 }
 
-pub(crate) fn check_digest(expected: &Digest, found: &Digest) -> Result<(), Flaw> {
+pub(crate) fn check_digest(expected: &Digest, found: &Digest) -> Result<(), UnpackError> {
     if expected == found {
         Ok(())
     } else {
-        Err(Flaw::Digest {
+        Err(UnpackError::Digest {
             expected: expected.clone(),
             found: found.clone(),
         })
@@ -74,7 +76,7 @@ pub(crate) struct Platform {
 /// Several images, usually one for each platform.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Index {
+pub(crate) struct ImageIndex {
     pub(crate) schema_version: u32,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) media_type: String,
@@ -84,7 +86,7 @@ pub(crate) struct Index {
 /// One image: a configuration and layers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Manifest {
+pub(crate) struct ImageManifest {
     pub(crate) schema_version: u32,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) media_type: String,
@@ -92,11 +94,11 @@ pub(crate) struct Manifest {
     pub(crate) layers: Vec<Descriptor>,
 }
 
-impl Manifest {
+impl ImageManifest {
     /// Checks that it describes a root file system: registries also hold other artifacts.
     pub(crate) fn check(&self) -> Result<(), ImageError> {
         let config = self.config.media_type.as_str();
-        if !matches!(config, CONFIG | DOCKER_CONFIG) {
+        if !matches!(config, CONFIG_MEDIA_TYPE | DOCKER_CONFIG_MEDIA_TYPE) {
             return Err(ImageError::Unusable(format!(
                 "its configuration is of the type `{}`, not that of an image",
                 shown(config)
@@ -107,7 +109,7 @@ impl Manifest {
             let is_layer = [".tar", "+gzip", ".gzip", "+zstd"]
                 .iter()
                 .any(|end| kind.ends_with(end));
-            let is_ours = kind.starts_with(LAYER)
+            let is_ours = kind.starts_with(LAYER_MEDIA_TYPE)
                 || kind.starts_with("application/vnd.docker.image.rootfs.diff.tar");
             if !is_layer || !is_ours {
                 return Err(ImageError::Unusable(format!(
@@ -122,20 +124,20 @@ impl Manifest {
 
 /// The configuration of an image.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Config {
+pub(crate) struct ImageConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) created: Option<String>,
     pub(crate) architecture: String,
     pub(crate) os: String,
     #[serde(default)]
-    pub(crate) config: Option<Run>,
+    pub(crate) config: Option<ContainerDefaults>,
     pub(crate) rootfs: RootFs,
 }
 
 /// The defaults for containers of the image.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Run {
+pub(crate) struct ContainerDefaults {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) env: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +152,7 @@ pub(crate) struct RootFs {
     pub(crate) diff_ids: Vec<Digest>,
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, ImageError> {
+pub(crate) fn parse_json<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, ImageError> {
     serde_json::from_slice(bytes).map_err(|source| ImageError::ParseDocument {
         what: shown(what),
         source,
@@ -160,15 +162,15 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, 
 /// Whether a document is an index, by its media type or, if that is missing, by its content.
 pub(crate) fn is_index(descriptor: &Descriptor, bytes: &[u8]) -> bool {
     match descriptor.media_type.as_str() {
-        INDEX | DOCKER_INDEX => true,
-        MANIFEST | DOCKER_MANIFEST => false,
-        _ => serde_json::from_slice::<Index>(bytes).is_ok(),
+        INDEX_MEDIA_TYPE | DOCKER_INDEX_MEDIA_TYPE => true,
+        MANIFEST_MEDIA_TYPE | DOCKER_MANIFEST_MEDIA_TYPE => false,
+        _ => serde_json::from_slice::<ImageIndex>(bytes).is_ok(),
     }
 }
 
 /// Selects the image for the host's platform.
-pub(crate) fn for_this_machine(all: Vec<Descriptor>) -> Result<Descriptor, ImageError> {
-    let here = this_machine();
+pub(crate) fn select_for_host(all: Vec<Descriptor>) -> Result<Descriptor, ImageError> {
+    let here = host_platform();
     let offered: Vec<String> = all
         .iter()
         .filter_map(|one| one.platform.as_ref())
@@ -192,7 +194,7 @@ pub(crate) fn for_this_machine(all: Vec<Descriptor>) -> Result<Descriptor, Image
     })
 }
 
-pub(crate) fn this_machine() -> Platform {
+pub(crate) fn host_platform() -> Platform {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

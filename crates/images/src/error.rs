@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::unpack::Flaw;
+use crate::unpack::UnpackError;
 
 /// Why an image could not be built, imported, pulled, found or used.
 #[derive(Debug, Error)]
@@ -54,12 +54,15 @@ pub enum ImageError {
     NotAnArchive(PathBuf),
     /// The file could not be read, or is not a valid archive.
     #[error("cannot read the archive `{}`", path.display())]
-    ReadArchive { path: PathBuf, source: Flaw },
+    ReadArchive { path: PathBuf, source: UnpackError },
     /// The archive has several images, and none was selected.
-    #[error("there are several images in the archive: {}", listed(names))]
+    #[error("there are several images in the archive: {}", join_names(names))]
     SeveralImages { names: Vec<String> },
     /// The archive has no image of that name.
-    #[error("there is no image `{wanted}` in the archive, only {}", listed(names))]
+    #[error(
+        "there is no image `{wanted}` in the archive, only {}",
+        join_names(names)
+    )]
     NoSuchReference { wanted: String, names: Vec<String> },
     /// A part of an archive or an image is missing.
     #[error("{what} is incomplete: there is no `{missing}`")]
@@ -72,7 +75,7 @@ pub enum ImageError {
     },
     /// Untrusted content does not match its digest or size, is malformed or is dangerous.
     #[error("cannot accept {what}")]
-    Refused { what: String, source: Flaw },
+    Refused { what: String, source: UnpackError },
     /// The image cannot be used for a sandbox on this host.
     #[error("cannot use the image: {0}")]
     Unusable(String),
@@ -126,7 +129,9 @@ impl ImageError {
                 "choose one with `--reference NAME`"
             }
             Self::Reference { .. } => "a reference has the form `registry.example/team/image:tag`",
-            Self::Login { .. } => "log in with `podman login` or `docker login`, if the image exists",
+            Self::Login { .. } => {
+                "log in with `podman login` or `docker login`, if the image exists"
+            }
             Self::NoBuilder => "install mmdebstrap",
             Self::Unprivileged(_) => {
                 "install mmdebstrap and uidmap, and add your user to /etc/subuid and /etc/subgid \
@@ -137,7 +142,7 @@ impl ImageError {
     }
 
     /// Whether the caller's request is at fault, rather than a failure while it was performed.
-    pub fn is_usage(&self) -> bool {
+    pub fn is_usage_error(&self) -> bool {
         matches!(
             self,
             Self::Name(_)
@@ -153,7 +158,7 @@ impl ImageError {
     }
 }
 
-fn listed(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     if names.is_empty() {
         "some without names".to_owned()
     } else {

@@ -14,41 +14,42 @@ use serde::Serialize;
 use serde_json::json;
 use tar::{Builder, EntryType, Header};
 
-use crate::digest::{Digest, Hashing};
+use crate::digest::{Digest, HashingStream};
 use crate::documents::{
-    self, Config, Descriptor, Index, Manifest, Platform, RootFs, Run, this_machine,
+    self, ContainerDefaults, Descriptor, ImageConfig, ImageIndex, ImageManifest, Platform, RootFs,
+    host_platform,
 };
 use crate::error::ImageError;
 use crate::listing::walk;
-use crate::store::Image;
+use crate::store::StoredImage;
 
 /// The `PATH` of an exported image that has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Writes an image to a stream. In the archive its name is `localhost/hotcell/IMAGE:latest`.
-pub fn export_oci(image: &Image, target: impl Write) -> Result<(), ImageError> {
+pub fn export_oci(image: &StoredImage, target: impl Write) -> Result<(), ImageError> {
     // The tree is read twice, which avoids a copy on disk: the layer's digest names its blob, so it must be
     // known before the blob is written.
     let unread = |source| ImageError::ReadTree {
         path: image.root.clone(),
         source,
     };
-    let mut first = Hashing::new(io::sink());
+    let mut first = HashingStream::new(io::sink());
     write_layer(&image.root, &mut first).map_err(unread)?;
     let (digest, size) = first.finish();
-    let described = Described::new(image, digest, size);
+    let described = ArchiveDocuments::new(image, digest, size);
     let mut writer = BufWriter::with_capacity(1 << 20, target);
     described.write(image, &mut writer).map_err(unread)?;
     writer.flush().map_err(unread)
 }
 
 /// Writes an image to a file, atomically.
-pub fn export_oci_file(image: &Image, path: &Path) -> Result<(), ImageError> {
-    write_whole(path, |file| export_oci(image, file))
+pub fn export_oci_file(image: &StoredImage, path: &Path) -> Result<(), ImageError> {
+    write_atomically(path, |file| export_oci(image, file))
 }
 
 /// Fills a temporary file in the same folder and renames it to `path` when it is complete.
-pub(crate) fn write_whole(
+pub(crate) fn write_atomically(
     path: &Path,
     fill: impl FnOnce(&File) -> Result<(), ImageError>,
 ) -> Result<(), ImageError> {
@@ -74,15 +75,15 @@ pub(crate) fn write_whole(
 }
 
 /// The JSON documents of an exported archive.
-struct Described {
+struct ArchiveDocuments {
     layer: Descriptor,
     /// By file name.
     files: BTreeMap<String, Vec<u8>>,
 }
 
-impl Described {
-    fn new(image: &Image, digest: Digest, size: u64) -> Self {
-        let Platform { architecture, os } = this_machine();
+impl ArchiveDocuments {
+    fn new(image: &StoredImage, digest: Digest, size: u64) -> Self {
+        let Platform { architecture, os } = host_platform();
         let mut env: Vec<String> = Vec::new();
         if !image.env.iter().any(|(name, _)| name == "PATH") {
             env.push(format!("PATH={PATH}"));
@@ -93,11 +94,11 @@ impl Described {
                 .iter()
                 .map(|(name, value)| format!("{name}={value}")),
         );
-        let config = json_bytes(&Config {
+        let config = json_bytes(&ImageConfig {
             created: None,
             architecture,
             os,
-            config: Some(Run {
+            config: Some(ContainerDefaults {
                 env: Some(env),
                 cmd: Some(vec!["/bin/sh".to_owned()]),
             }),
@@ -106,40 +107,44 @@ impl Described {
                 diff_ids: vec![digest.clone()],
             },
         });
-        let layer = descriptor(documents::LAYER, digest, size);
+        let layer = make_descriptor(documents::LAYER_MEDIA_TYPE, digest, size);
         let config_digest = Digest::of(&config);
-        let manifest = json_bytes(&Manifest {
+        let manifest = json_bytes(&ImageManifest {
             schema_version: 2,
-            media_type: documents::MANIFEST.to_owned(),
-            config: descriptor(
-                documents::CONFIG,
+            media_type: documents::MANIFEST_MEDIA_TYPE.to_owned(),
+            config: make_descriptor(
+                documents::CONFIG_MEDIA_TYPE,
                 config_digest.clone(),
                 config.len() as u64,
             ),
             layers: vec![layer.clone()],
         });
         let manifest_digest = Digest::of(&manifest);
-        let name = format!("localhost/hotcell/{}", reference(&image.name));
+        let name = format!("localhost/hotcell/{}", to_reference(&image.name));
         let length = manifest.len() as u64;
-        let mut top = descriptor(documents::MANIFEST, manifest_digest.clone(), length);
+        let mut top = make_descriptor(
+            documents::MANIFEST_MEDIA_TYPE,
+            manifest_digest.clone(),
+            length,
+        );
         top.annotations = BTreeMap::from([
             ("io.containerd.image.name".to_owned(), name.clone()),
             ("org.opencontainers.image.ref.name".to_owned(), name.clone()),
         ]);
-        let index = json_bytes(&Index {
+        let index = json_bytes(&ImageIndex {
             schema_version: 2,
-            media_type: documents::INDEX.to_owned(),
+            media_type: documents::INDEX_MEDIA_TYPE.to_owned(),
             manifests: vec![top],
         });
         let for_docker = json_bytes(&json!([{
-            "Config": blob(&config_digest),
+            "Config": blob_path(&config_digest),
             "RepoTags": [name],
-            "Layers": [blob(&layer.digest)],
+            "Layers": [blob_path(&layer.digest)],
         }]));
         let layout = json_bytes(&json!({ "imageLayoutVersion": "1.0.0" }));
         let files = BTreeMap::from([
-            (blob(&config_digest), config),
-            (blob(&manifest_digest), manifest),
+            (blob_path(&config_digest), config),
+            (blob_path(&manifest_digest), manifest),
             ("index.json".to_owned(), index),
             ("manifest.json".to_owned(), for_docker),
             ("oci-layout".to_owned(), layout),
@@ -147,7 +152,7 @@ impl Described {
         Self { layer, files }
     }
 
-    fn write(&self, image: &Image, target: &mut impl Write) -> io::Result<()> {
+    fn write(&self, image: &StoredImage, target: &mut impl Write) -> io::Result<()> {
         let mut tar = Builder::new(target);
         for folder in ["blobs", "blobs/sha256"] {
             let mut header = header(EntryType::Directory, 0o755, 0, 0);
@@ -158,11 +163,11 @@ impl Described {
             tar.append_data(&mut header, name, content.as_slice())?;
         }
         let mut header = header(EntryType::Regular, 0o644, self.layer.size, 0);
-        header.set_path(blob(&self.layer.digest))?;
+        header.set_path(blob_path(&self.layer.digest))?;
         header.set_cksum();
         let target = tar.get_mut();
         target.write_all(header.as_bytes())?;
-        let mut second = Hashing::new(&mut *target);
+        let mut second = HashingStream::new(&mut *target);
         write_layer(&image.root, &mut second)?;
         let (digest, size) = second.finish();
         if digest != self.layer.digest || size != self.layer.size {
@@ -222,7 +227,7 @@ fn header(kind: EntryType, mode: u32, size: u64, mtime: u64) -> Header {
     header
 }
 
-fn descriptor(kind: &str, digest: Digest, size: u64) -> Descriptor {
+fn make_descriptor(kind: &str, digest: Digest, size: u64) -> Descriptor {
     Descriptor {
         media_type: kind.to_owned(),
         digest,
@@ -232,12 +237,12 @@ fn descriptor(kind: &str, digest: Digest, size: u64) -> Descriptor {
     }
 }
 
-fn blob(digest: &Digest) -> String {
+fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
 /// Converts an image's name to a reference: lower case, with exactly one tag.
-fn reference(name: &str) -> String {
+fn to_reference(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     match name.split_once(':') {
         Some((name, tag)) if !tag.is_empty() => format!("{name}:{}", tag.replace(':', "-")),

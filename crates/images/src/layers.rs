@@ -1,32 +1,32 @@
 //! Unpacks the layers of an image into its root. Archives and registries differ only in where a blob comes
-//! from ([`Blobs`]). Digests are checked while the bytes are unpacked, so the caller must discard the root if
+//! from ([`BlobSource`]). Digests are checked while the bytes are unpacked, so the caller must discard the root if
 //! unpacking fails.
 //!
-//! Entry types: [`Plan`], [`Blobs`].
+//! Entry types: [`UnpackPlan`], [`BlobSource`].
 
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::digest::{Digest, Hashing};
-use crate::documents::{self, Config, check_digest, check_size, shown};
+use crate::digest::{Digest, HashingStream};
+use crate::documents::{self, ImageConfig, check_digest, check_size, shown};
 use crate::error::ImageError;
-use crate::progress::Progress;
-use crate::unpack::budget::{Budget, Limits, unpacked};
-use crate::unpack::tree::Tree;
-use crate::unpack::{self, Flaw, Meaning};
+use crate::progress::ImageProgress;
+use crate::unpack::budget::{UnpackBudget, UnpackLimits, unpacked};
+use crate::unpack::tree::RootTree;
+use crate::unpack::{self, TarContent, UnpackError};
 
 /// An open blob.
-pub(crate) type Opened<'a> = Box<dyn Read + 'a>;
+pub(crate) type BlobReader<'a> = Box<dyn Read + 'a>;
 
 /// Where the bytes of layers come from.
-pub(crate) trait Blobs {
-    fn open(&self, source: &str) -> Result<Opened<'_>, ImageError>;
+pub(crate) trait BlobSource {
+    fn open(&self, source: &str) -> Result<BlobReader<'_>, ImageError>;
 }
 
 /// A layer that is not unpacked yet.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// Its name in [`Blobs`].
+    /// Its name in [`BlobSource`].
     pub(crate) source: String,
     /// Digest and size of the compressed bytes, if the manifest has them.
     pub(crate) blob: Option<(Digest, u64)>,
@@ -34,21 +34,21 @@ pub(crate) struct Layer {
 
 /// An image that can be unpacked.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) config: Config,
+pub(crate) struct UnpackPlan {
+    pub(crate) config: ImageConfig,
     /// Of the configuration. It identifies the image: the configuration has the digests of all layers.
     pub(crate) digest: Digest,
     layers: Vec<Layer>,
 }
 
-impl Plan {
+impl UnpackPlan {
     /// Fails if the image cannot be the root of a sandbox on this host.
     pub(crate) fn new(
-        config: Config,
+        config: ImageConfig,
         digest: Digest,
         layers: Vec<Layer>,
     ) -> Result<Self, ImageError> {
-        let here = documents::this_machine();
+        let here = documents::host_platform();
         if config.os != here.os || config.architecture != here.architecture {
             return Err(ImageError::Unusable(format!(
                 "it is for {}/{} and not for {}/{}",
@@ -88,12 +88,12 @@ impl Plan {
 }
 
 /// Unpacks all layers in order. Returns the number of skipped devices and FIFOs.
-pub(crate) fn unpack(
-    plan: &Plan,
-    blobs: &dyn Blobs,
+pub(crate) fn unpack_layers(
+    plan: &UnpackPlan,
+    blobs: &dyn BlobSource,
     root: &Path,
-    limits: Limits,
-    progress: &mut dyn FnMut(Progress<'_>),
+    limits: UnpackLimits,
+    progress: &mut dyn FnMut(ImageProgress<'_>),
 ) -> Result<u64, ImageError> {
     if plan.layers.len() > limits.layers {
         return Err(ImageError::Unusable(format!(
@@ -102,12 +102,12 @@ pub(crate) fn unpack(
             limits.layers
         )));
     }
-    let mut budget = Budget::new(limits);
+    let mut budget = UnpackBudget::new(limits);
     let refused = |what: String| move |source| ImageError::Refused { what, source };
-    let mut tree = Tree::open(root).map_err(refused("the new root".to_owned()))?;
+    let mut tree = RootTree::open(root).map_err(refused("the new root".to_owned()))?;
     let total = plan.layers.len();
     for (number, (layer, diff)) in (1..).zip(plan.layers.iter().zip(&plan.config.rootfs.diff_ids)) {
-        progress(Progress::Unpacking { number, total });
+        progress(ImageProgress::Unpacking { number, total });
         let blob = blobs.open(&layer.source)?;
         let what = format!("layer {number} of {total}");
         unpack_layer(layer, diff, blob, &mut tree, &mut budget).map_err(refused(what))?;
@@ -119,16 +119,16 @@ pub(crate) fn unpack(
 fn unpack_layer(
     layer: &Layer,
     diff: &Digest,
-    blob: Opened<'_>,
-    tree: &mut Tree,
-    budget: &mut Budget,
-) -> Result<(), Flaw> {
-    let mut packed = Hashing::new(blob);
-    let mut content = Hashing::new(unpacked(&mut packed, budget)?);
-    let outcome = unpack::apply(&mut content, Meaning::Layer, tree, budget);
+    blob: BlobReader<'_>,
+    tree: &mut RootTree,
+    budget: &mut UnpackBudget,
+) -> Result<(), UnpackError> {
+    let mut packed = HashingStream::new(blob);
+    let mut content = HashingStream::new(unpacked(&mut packed, budget)?);
+    let outcome = unpack::apply(&mut content, TarContent::Layer, tree, budget);
     let (unpacked_digest, _) = content.finish();
     // A wrong blob usually fails to unpack. Then a digest mismatch is the better error.
-    if let (Some((expected, size)), true) = (&layer.blob, is_about_content(&outcome)) {
+    if let (Some((expected, size)), true) = (&layer.blob, needs_digest_check(&outcome)) {
         io::copy(&mut packed, &mut io::sink())?;
         let (found, length) = packed.finish();
         check_size(*size, length)?;
@@ -140,9 +140,9 @@ fn unpack_layer(
 
 /// Whether the blob's digest is worth checking. Not after a limit was reached: reading the remaining bytes
 /// would take long and not change the error.
-fn is_about_content(outcome: &Result<(), Flaw>) -> bool {
+fn needs_digest_check(outcome: &Result<(), UnpackError>) -> bool {
     !matches!(
         outcome,
-        Err(Flaw::TooLarge(_) | Flaw::TooMany(_) | Flaw::Bomb(_))
+        Err(UnpackError::TooLarge(_) | UnpackError::TooMany(_) | UnpackError::Bomb(_))
     )
 }

@@ -5,7 +5,7 @@
 //! links in archives resolve only inside the new root, and all sizes are limited. An image is published
 //! atomically. The crate prints nothing and reads no environment variables.
 //!
-//! Entry types: [`Store`], [`Recipe`], and [`disk()`] for any folder.
+//! Entry types: [`ImageStore`], [`Recipe`], and [`build_disk()`] for any folder.
 
 mod archive;
 mod build;
@@ -24,16 +24,16 @@ mod registry;
 mod store;
 mod unpack;
 
-pub use self::build::{Reuse, Sources};
-pub use self::digest::{Digest, NotADigest};
-pub use self::disk::{disk, disk_with};
+pub use self::build::{PackageSources, Reuse};
+pub use self::digest::{Digest, ParseDigestError};
+pub use self::disk::{build_disk, build_disk_with};
 pub use self::error::ImageError;
 pub use self::export::{export_oci, export_oci_file};
-pub use self::programs::Programs;
-pub use self::progress::Progress;
-pub use self::recipe::{Recipe, SHIPPED};
+pub use self::programs::HostPrograms;
+pub use self::progress::ImageProgress;
+pub use self::recipe::{Recipe, SHIPPED_RECIPES};
 #[cfg(feature = "registry")]
-pub use self::registry::{Login, Registry, logins, registry_of, usual_name};
-pub use self::store::{Cleared, Image, Origin, Store, check_name};
-pub use self::unpack::Flaw;
-pub use self::unpack::budget::Limits;
+pub use self::registry::{RegistryLogin, RegistryOptions, default_image_name, logins, registry_of};
+pub use self::store::{ImageOrigin, ImageStore, RemovedImages, StoredImage, check_name};
+pub use self::unpack::UnpackError;
+pub use self::unpack::budget::UnpackLimits;

@@ -13,7 +13,7 @@ use crate::digest::Digest;
 
 /// Digest, size and number of entries of a tree.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub(crate) struct TreeListing {
     pub(crate) digest: Digest,
     /// Of regular files, each rounded up to whole blocks. A hard link counts again.
     pub(crate) bytes: u64,
@@ -21,10 +21,10 @@ pub(crate) struct Listing {
 }
 
 /// The block size of the file systems that are made here.
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 
 /// Lists everything below a folder, sorted by name.
-pub(crate) fn list(root: &Path) -> io::Result<Listing> {
+pub(crate) fn list(root: &Path) -> io::Result<TreeListing> {
     let mut hash = Sha256::new();
     let (mut bytes, mut entries) = (0, 0);
     walk(root, &mut |path, about| {
@@ -43,11 +43,11 @@ pub(crate) fn list(root: &Path) -> io::Result<Listing> {
             hash.update(fs::read_link(path)?.as_os_str().as_bytes());
         }
         hash.update([0]);
-        bytes += size.next_multiple_of(BLOCK);
+        bytes += size.next_multiple_of(BLOCK_BYTES);
         entries += 1;
         Ok(())
     })?;
-    Ok(Listing {
+    Ok(TreeListing {
         digest: Digest::from_hash(hash),
         bytes,
         entries,

@@ -1,16 +1,16 @@
 //! Finds the host programs that make images. Never reads `PATH`, because the environment is not trusted.
 //!
-//! Entry type: [`Programs`].
+//! Entry type: [`HostPrograms`].
 
 use std::path::{Path, PathBuf};
 
 /// The folders in which programs are searched, in order.
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct HostPrograms {
     folders: Vec<PathBuf>,
 }
 
-impl Default for Programs {
+impl Default for HostPrograms {
     fn default() -> Self {
         let folders = [
             "/usr/local/sbin",
@@ -24,7 +24,7 @@ impl Default for Programs {
     }
 }
 
-impl Programs {
+impl HostPrograms {
     /// Searches only these folders.
     pub fn in_folders<P: Into<PathBuf>>(folders: impl IntoIterator<Item = P>) -> Self {
         Self {

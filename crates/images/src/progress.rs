@@ -1,13 +1,13 @@
 //! Progress reports of builds, imports and pulls. The receiver decides what to show.
 //!
-//! Entry type: [`Progress`].
+//! Entry type: [`ImageProgress`].
 
 use crate::digest::Digest;
 
 /// A step, or a line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Progress<'a> {
+pub enum ImageProgress<'a> {
     /// Another process is making the same image.
     Waiting,
     /// Packages are fetched and installed, and commands run.

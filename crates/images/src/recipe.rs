@@ -16,17 +16,17 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use serde::Serialize;
 
-use self::raw::Raw;
-pub use self::shipped::SHIPPED;
+use self::raw::RawRecipe;
+pub use self::shipped::SHIPPED_RECIPES;
 use crate::digest::Digest;
-use crate::documents::this_machine;
+use crate::documents::host_platform;
 use crate::error::ImageError;
 
 /// Part of the cache key. Increase it when builds work differently, so that images are built again.
-const VERSION: u32 = 1;
+const RECIPE_VERSION: u32 = 1;
 
 /// The largest recipe, and the largest file that a recipe can include.
-const MAX_FILE: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A recipe with the content of all its files. Equal recipes make the same image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,7 +52,7 @@ pub(crate) struct RecipeFile {
 impl Recipe {
     /// A recipe that is part of the program, such as `base`.
     pub fn shipped(name: &str) -> Option<Result<Self, ImageError>> {
-        let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
+        let (_, text) = SHIPPED_RECIPES.iter().find(|(known, _)| *known == name)?;
         Some(Self::parse(name, text, None))
     }
 
@@ -62,7 +62,7 @@ impl Recipe {
             path: path.to_owned(),
             source,
         };
-        let text = read_regular(path).map_err(unreadable)?;
+        let text = read_regular_file(path).map_err(unreadable)?;
         let text =
             String::from_utf8(text).map_err(|_| unreadable(io::ErrorKind::InvalidData.into()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -75,7 +75,8 @@ impl Recipe {
             recipe: name.to_owned(),
             why,
         };
-        let raw: Raw = toml::from_str(text).map_err(|error| wrong(place(&error, text)))?;
+        let raw: RawRecipe =
+            toml::from_str(text).map_err(|error| wrong(parse_error_message(&error, text)))?;
         let mut recipe = match raw.from.split_once(':') {
             Some(("debian", suite)) => Self {
                 suite: check::suite(suite).map_err(wrong)?,
@@ -84,15 +85,17 @@ impl Recipe {
                 files: BTreeMap::new(),
                 run: Vec::new(),
             },
-            Some(_) => return Err(wrong(unknown_start(&raw.from))),
-            None => Self::shipped(&raw.from).ok_or_else(|| wrong(unknown_start(&raw.from)))??,
+            Some(_) => return Err(wrong(unknown_base_message(&raw.from))),
+            None => {
+                Self::shipped(&raw.from).ok_or_else(|| wrong(unknown_base_message(&raw.from)))??
+            }
         };
         recipe.add(raw, folder).map_err(wrong)?;
         Ok(recipe)
     }
 
     /// Adds the parts of a recipe to the recipe that it builds on.
-    fn add(&mut self, raw: Raw, folder: Option<&Path>) -> Result<(), String> {
+    fn add(&mut self, raw: RawRecipe, folder: Option<&Path>) -> Result<(), String> {
         if let Some(mirror) = raw.mirror {
             self.mirror = Some(check::mirror(&mirror)?);
         }
@@ -105,10 +108,10 @@ impl Recipe {
             let mode = check::mode(file.mode.as_deref(), &path)?;
             let content = match (file.content, file.source) {
                 (Some(content), None) => content.into_bytes(),
-                (None, Some(source)) => beside(folder, &source)?,
+                (None, Some(source)) => read_beside(folder, &source)?,
                 _ => return Err(format!("`{path}` needs either `content` or `source`")),
             };
-            let path = check::inside(&path)?;
+            let path = check::path_in_image(&path)?;
             self.files.insert(path, RecipeFile { mode, content });
         }
         for command in raw.run {
@@ -124,14 +127,14 @@ impl Recipe {
 
     /// The cache key of the image: a digest of everything that determines its content.
     pub fn digest(&self) -> Digest {
-        let all = (VERSION, this_machine().architecture, self);
+        let all = (RECIPE_VERSION, host_platform().architecture, self);
         let bytes = serde_json::to_vec(&all).expect("text and numbers can be serialised");
         Digest::of(&bytes)
     }
 }
 
-fn unknown_start(from: &str) -> String {
-    let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+fn unknown_base_message(from: &str) -> String {
+    let shipped: Vec<&str> = SHIPPED_RECIPES.iter().map(|(name, _)| *name).collect();
     format!(
         "`from` is `{from}`, not `debian:SUITE` or one of {}",
         shipped.join(", ")
@@ -139,15 +142,15 @@ fn unknown_start(from: &str) -> String {
 }
 
 /// Reads a file beside the recipe.
-fn beside(folder: Option<&Path>, source: &str) -> Result<Vec<u8>, String> {
+fn read_beside(folder: Option<&Path>, source: &str) -> Result<Vec<u8>, String> {
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read its file `{source}`: {why}");
     let folder = folder.ok_or_else(|| cannot(&"the recipe has no folder"))?;
-    check::relative(source)?;
-    read_regular(&folder.join(source)).map_err(|error| cannot(&error))
+    check::path_beside_recipe(source)?;
+    read_regular_file(&folder.join(source)).map_err(|error| cannot(&error))
 }
 
 /// Reads a regular file. Does not block on a FIFO, and does not read a device or a growing file forever.
-fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let file = fs::OpenOptions::new()
         .read(true)
@@ -157,8 +160,8 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is not a file"));
     }
     let mut content = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MAX_FILE {
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_FILE_BYTES {
         Err(io::Error::other("it is too large"))
     } else {
         Ok(content)
@@ -166,7 +169,7 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The parser's message, with the line number if known.
-fn place(error: &toml::de::Error, text: &str) -> String {
+fn parse_error_message(error: &toml::de::Error, text: &str) -> String {
     let why = error.message().replace('\n', ", ");
     match error.span().and_then(|span| text.get(..span.start)) {
         Some(before) => format!("line {}: {why}", before.matches('\n').count() + 1),

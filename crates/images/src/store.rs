@@ -12,11 +12,11 @@
 //! An image is made in its own folder under `work` and renamed into `roots` when it is complete. Then its
 //! name is written. If the process dies in between, the next one removes what it left.
 //!
-//! Entry type: [`Store`].
+//! Entry type: [`ImageStore`].
 
-mod clearing;
 mod name;
 pub(crate) mod record;
+mod removal;
 mod work;
 
 use std::fs::{self, File};
@@ -25,31 +25,31 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-pub use self::clearing::Cleared;
 pub use self::name::check_name;
-pub use self::record::Origin;
-use self::record::{About, Named};
-pub(crate) use self::work::Work;
+pub use self::record::ImageOrigin;
+use self::record::{NameRecord, RootRecord};
+pub use self::removal::RemovedImages;
+pub(crate) use self::work::WorkFolder;
 use crate::archive;
 use crate::digest::Digest;
-use crate::disk::disk_with;
+use crate::disk::build_disk_with;
 use crate::error::ImageError;
 use crate::layers;
 use crate::listing;
-use crate::programs::Programs;
-use crate::progress::Progress;
-use crate::unpack::budget::Limits;
+use crate::programs::HostPrograms;
+use crate::progress::ImageProgress;
+use crate::unpack::budget::UnpackLimits;
 
 /// A root file system and its metadata.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Image {
+pub struct StoredImage {
     pub name: String,
     /// Of the configuration if the image was imported or pulled; of the builder's tar if it was built.
     pub digest: Digest,
     /// The folder with the root file system. Everything in it belongs to the store's user.
     pub root: PathBuf,
-    pub origin: Origin,
+    pub origin: ImageOrigin,
     /// When the name was assigned.
     pub named: Timestamp,
     /// Of all files.
@@ -64,52 +64,52 @@ pub struct Image {
 
 /// See the top of the file.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct ImageStore {
     folder: PathBuf,
-    pub(crate) programs: Programs,
-    pub(crate) limits: Limits,
+    pub(crate) programs: HostPrograms,
+    pub(crate) limits: UnpackLimits,
 }
 
-impl Store {
+impl ImageStore {
     /// The store in this folder, which is created on the first write.
     pub fn open(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
-            programs: Programs::default(),
-            limits: Limits::default(),
+            programs: HostPrograms::default(),
+            limits: UnpackLimits::default(),
         }
     }
 
     /// With other limits for imported and pulled images.
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: UnpackLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// With host programs from given folders.
-    pub fn with_programs(mut self, programs: Programs) -> Self {
+    pub fn with_programs(mut self, programs: HostPrograms) -> Self {
         self.programs = programs;
         self
     }
 
     /// The image with this name.
-    pub fn find(&self, name: &str) -> Result<Option<Image>, ImageError> {
+    pub fn find(&self, name: &str) -> Result<Option<StoredImage>, ImageError> {
         check_name(name)?;
-        let named: Option<Named> = record::read(&self.name_file(name))?;
+        let named: Option<NameRecord> = record::read(&self.name_file(name))?;
         match named {
             Some(named) => self.image(name, named).map(Some),
             None => Ok(None),
         }
     }
 
-    /// [`Store::find`] for a name that must exist.
-    pub fn get(&self, name: &str) -> Result<Image, ImageError> {
+    /// [`ImageStore::find`] for a name that must exist.
+    pub fn get(&self, name: &str) -> Result<StoredImage, ImageError> {
         self.find(name)?
             .ok_or_else(|| ImageError::Unknown(name.to_owned()))
     }
 
     /// All images, sorted by name.
-    pub fn list(&self) -> Result<Vec<Image>, ImageError> {
+    pub fn list(&self) -> Result<Vec<StoredImage>, ImageError> {
         let mut images = Vec::new();
         for (name, named) in self.all_names()? {
             images.push(self.image(&name, named)?);
@@ -124,12 +124,12 @@ impl Store {
         name: &str,
         path: &Path,
         reference: Option<&str>,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Image, ImageError> {
+        progress: &mut dyn FnMut(ImageProgress<'_>),
+    ) -> Result<StoredImage, ImageError> {
         check_name(name)?;
         let work = self.begin()?;
         let archive = archive::read(path, work.folder(), reference, self.limits)?;
-        let origin = Origin::Archive {
+        let origin = ImageOrigin::Archive {
             reference: archive.reference.clone(),
         };
         self.unpack(name, work, &archive.plan, &archive, origin, progress)
@@ -138,52 +138,52 @@ impl Store {
     pub(crate) fn unpack(
         &self,
         name: &str,
-        work: Work,
-        plan: &layers::Plan,
-        blobs: &dyn layers::Blobs,
-        origin: Origin,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Image, ImageError> {
+        work: WorkFolder,
+        plan: &layers::UnpackPlan,
+        blobs: &dyn layers::BlobSource,
+        origin: ImageOrigin,
+        progress: &mut dyn FnMut(ImageProgress<'_>),
+    ) -> Result<StoredImage, ImageError> {
         if self.has_root(&plan.digest) {
-            progress(Progress::Cached);
+            progress(ImageProgress::Cached);
             return self.name(name, &plan.digest, origin);
         }
         let root = work.root().map_err(self.unwritten())?;
-        let skipped = layers::unpack(plan, blobs, &root, self.limits, progress)?;
+        let skipped = layers::unpack_layers(plan, blobs, &root, self.limits, progress)?;
         let env = plan.env();
         self.publish(name, work, &plan.digest, origin, skipped, env)
     }
 
     /// The disk of an image, made on first use.
-    pub fn disk(&self, image: &Image) -> Result<PathBuf, ImageError> {
+    pub fn disk(&self, image: &StoredImage) -> Result<PathBuf, ImageError> {
         let cache = self.folder.join("disks");
-        disk_with(&self.programs, &cache, &image.root, Some(&image.digest))
+        build_disk_with(&self.programs, &cache, &image.root, Some(&image.digest))
     }
 
     /// Creates a folder for an image that is to be made. First removes what dead processes left.
-    pub(crate) fn begin(&self) -> Result<Work, ImageError> {
+    pub(crate) fn begin(&self) -> Result<WorkFolder, ImageError> {
         let _lock = self.lock()?;
-        work::sweep(&self.folder, &self.programs).map_err(self.unwritten())?;
-        Work::begin(&self.folder).map_err(self.unwritten())
+        work::remove_stale(&self.folder, &self.programs).map_err(self.unwritten())?;
+        WorkFolder::begin(&self.folder).map_err(self.unwritten())
     }
 
     /// Moves a complete root into `roots` and assigns a name to it.
     pub(crate) fn publish(
         &self,
         name: &str,
-        work: Work,
+        work: WorkFolder,
         digest: &Digest,
-        origin: Origin,
+        origin: ImageOrigin,
         skipped: u64,
         env: Vec<(String, String)>,
-    ) -> Result<Image, ImageError> {
+    ) -> Result<StoredImage, ImageError> {
         let unwritten = self.unwritten();
         let root = work.root().map_err(&unwritten)?;
         let listing = listing::list(&root).map_err(|source| ImageError::ReadTree {
             path: root.clone(),
             source,
         })?;
-        let about = About {
+        let about = RootRecord {
             bytes: listing.bytes,
             entries: listing.entries,
             skipped,
@@ -210,9 +210,9 @@ impl Store {
         &self,
         name: &str,
         digest: &Digest,
-        origin: Origin,
-    ) -> Result<Image, ImageError> {
-        let named = Named {
+        origin: ImageOrigin,
+    ) -> Result<StoredImage, ImageError> {
+        let named = NameRecord {
             digest: digest.clone(),
             origin,
             named: Timestamp::now(),
@@ -239,14 +239,14 @@ impl Store {
         }
     }
 
-    fn image(&self, name: &str, named: Named) -> Result<Image, ImageError> {
+    fn image(&self, name: &str, named: NameRecord) -> Result<StoredImage, ImageError> {
         let folder = self.root_folder(&named.digest);
-        let about: Option<About> = record::read(&folder.join("about.json"))?;
+        let about: Option<RootRecord> = record::read(&folder.join("about.json"))?;
         let about = about.ok_or_else(|| ImageError::Incomplete {
             what: format!("the image `{name}`"),
             missing: named.digest.to_string(),
         })?;
-        Ok(Image {
+        Ok(StoredImage {
             name: name.to_owned(),
             digest: named.digest,
             root: folder.join("root"),
@@ -259,9 +259,9 @@ impl Store {
         })
     }
 
-    fn all_names(&self) -> Result<Vec<(String, Named)>, ImageError> {
+    fn all_names(&self) -> Result<Vec<(String, NameRecord)>, ImageError> {
         let mut all = Vec::new();
-        for file in self.inside("names")? {
+        for file in self.folder_names("names")? {
             let Some(name) = file.strip_suffix(".json") else {
                 continue;
             };
@@ -274,7 +274,7 @@ impl Store {
     }
 
     /// The names in a folder of the store, without temporary files, whose names begin with a dot.
-    fn inside(&self, folder: &str) -> Result<Vec<String>, ImageError> {
+    fn folder_names(&self, folder: &str) -> Result<Vec<String>, ImageError> {
         let path = self.folder.join(folder);
         let unread = |source| ImageError::ReadTree {
             path: path.clone(),

@@ -13,16 +13,16 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::VERSION;
-use crate::frame::{Decoder, Frame, FrameError, HEADER, Kind};
-use crate::limits::{Limits, Role, Violation};
+use crate::frame::{Frame, FrameDecoder, FrameError, FrameKind, HEADER_LEN};
+use crate::limits::{LinkLimits, LinkRole, Violation};
 use crate::mux::Mux;
-use crate::patience::within;
-use crate::stream::{Shared, Stream, StreamError, broken, lock};
+use crate::stream::{SharedMux, Stream, StreamError, broken, lock};
+use crate::timeout::suspend_tolerant_timeout;
 
 const MAGIC: [u8; 4] = *b"HOTC";
 
 /// Most frames in one write.
-const BATCH: usize = 16;
+const MAX_BATCH_FRAMES: usize = 16;
 
 /// How long a guest may take to read one batch of frames. A well-behaved guest reads all the time.
 pub const GUEST_READ_TIMEOUT: Duration = Duration::from_secs(120);
@@ -53,7 +53,7 @@ pub enum ConnectError {
 
 /// Why a link ended.
 #[derive(Debug, Error)]
-pub enum Ended {
+pub enum LinkEnd {
     #[error("the other end closed the link")]
     Closed,
     #[error("the link was closed in the middle of a frame")]
@@ -75,9 +75,9 @@ pub enum Ended {
     Excess(String),
 }
 
-impl Ended {
+impl LinkEnd {
     /// Whether the other end broke the protocol or stopped responding.
-    fn is_fault(&self) -> bool {
+    fn is_peer_fault(&self) -> bool {
         matches!(
             self,
             Self::Violation(_) | Self::NotReading(_) | Self::NotAnswering { .. } | Self::Excess(_)
@@ -89,10 +89,10 @@ impl Ended {
 pub async fn connect<R, W, Mine, Theirs>(
     reader: R,
     writer: W,
-    role: Role,
-    limits: Limits,
+    role: LinkRole,
+    limits: LinkLimits,
     mine: &Mine,
-) -> Result<(Theirs, Link, Incoming, Driver<R, W>), ConnectError>
+) -> Result<(Theirs, Link, IncomingStreams, LinkDriver<R, W>), ConnectError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -100,26 +100,26 @@ where
     Theirs: DeserializeOwned,
 {
     let shared = Arc::new(Mutex::new(Mux::new(role, limits)));
-    let mut driver = Driver {
+    let mut driver = LinkDriver {
         reader,
         writer,
-        decoder: Decoder::default(),
+        decoder: FrameDecoder::default(),
         shared: shared.clone(),
         // Only guests have a timeout: a user may suspend the host for hours.
-        read_timeout: (role == Role::Host).then_some(GUEST_READ_TIMEOUT),
+        read_timeout: (role == LinkRole::Host).then_some(GUEST_READ_TIMEOUT),
     };
-    driver.greet(mine).await?;
+    driver.send_greeting(mine).await?;
     let theirs = driver.greeting().await?;
     let link = Link {
         shared: shared.clone(),
     };
-    Ok((theirs, link, Incoming { shared }, driver))
+    Ok((theirs, link, IncomingStreams { shared }, driver))
 }
 
 /// Opens streams. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Link {
-    shared: Shared,
+    shared: SharedMux,
 }
 
 impl Link {
@@ -141,7 +141,7 @@ impl Link {
 
     /// Ends the link because of a fault of the other end. All streams break with this cause, which is
     /// also returned as an error.
-    pub fn fail(&self, cause: Ended) -> StreamError {
+    pub fn fail(&self, cause: LinkEnd) -> StreamError {
         lock(&self.shared).close(Some(cause));
         broken(&self.shared)
     }
@@ -154,23 +154,23 @@ impl Link {
         task: &'static str,
         future: impl Future<Output = T>,
     ) -> Result<T, StreamError> {
-        let output = within(timeout, future).await;
-        output.map_err(|timeout| self.fail(Ended::NotAnswering { task, timeout }))
+        let output = suspend_tolerant_timeout(timeout, future).await;
+        output.map_err(|timeout| self.fail(LinkEnd::NotAnswering { task, timeout }))
     }
 
     /// The fault of the other end that ended the link, if there was one.
-    pub fn fault(&self) -> Option<Arc<Ended>> {
+    pub fn fault(&self) -> Option<Arc<LinkEnd>> {
         lock(&self.shared).fault()
     }
 }
 
 /// Accepts the streams that the other end opens.
 #[derive(Debug)]
-pub struct Incoming {
-    shared: Shared,
+pub struct IncomingStreams {
+    shared: SharedMux,
 }
 
-impl Incoming {
+impl IncomingStreams {
     /// The next stream; `None` when the link has ended.
     pub async fn accept(&mut self) -> Option<Stream> {
         let id = poll_fn(|context| lock(&self.shared).poll_accept(context)).await?;
@@ -180,16 +180,16 @@ impl Incoming {
 
 /// Moves the bytes of one link. The caller of [`connect`] must run it until it ends.
 #[derive(Debug)]
-pub struct Driver<R, W> {
+pub struct LinkDriver<R, W> {
     reader: R,
     writer: W,
-    decoder: Decoder,
-    shared: Shared,
+    decoder: FrameDecoder,
+    shared: SharedMux,
     /// How long the peer may take to read one batch of frames; unlimited if `None`.
     read_timeout: Option<Duration>,
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LinkDriver<R, W> {
     /// Ends the link if the peer takes longer than `timeout` to read a batch of frames.
     #[must_use]
     pub fn with_read_timeout(mut self, timeout: Duration) -> Self {
@@ -198,8 +198,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     }
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
-    async fn greet(&mut self, body: &impl Serialize) -> Result<(), ConnectError> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LinkDriver<R, W> {
+    async fn send_greeting(&mut self, body: &impl Serialize) -> Result<(), ConnectError> {
         let greeting = Greeting {
             magic: MAGIC,
             version: VERSION,
@@ -207,7 +207,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         };
         let frame = Frame {
             stream: 0,
-            kind: Kind::Hello,
+            kind: FrameKind::Hello,
             payload: Bytes::from(postcard::to_stdvec(&greeting)?),
         };
         Ok(write_frames(&mut self.writer, &[frame]).await?)
@@ -226,7 +226,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let (head, rest) = postcard::take_from_bytes::<([u8; 4], u16)>(&frame.payload)
             .map_err(|_| ConnectError::Stranger)?;
         match head {
-            _ if frame.kind != Kind::Hello => Err(ConnectError::Stranger),
+            _ if frame.kind != FrameKind::Hello => Err(ConnectError::Stranger),
             (MAGIC, VERSION) => Ok(postcard::from_bytes(rest)?),
             (MAGIC, theirs) => Err(ConnectError::Version { theirs }),
             _ => Err(ConnectError::Stranger),
@@ -235,7 +235,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Runs until the link ends, then breaks all streams. If the peer is at fault, stream operations
     /// fail with this cause.
-    pub async fn run(self) -> Arc<Ended> {
+    pub async fn run(self) -> Arc<LinkEnd> {
         let Self {
             reader,
             writer,
@@ -244,36 +244,40 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             read_timeout,
         } = self;
         let ended = tokio::select! {
-            ended = read(reader, decoder, &shared) => ended,
-            ended = write(writer, &shared, read_timeout) => ended,
+            ended = read_loop(reader, decoder, &shared) => ended,
+            ended = write_loop(writer, &shared, read_timeout) => ended,
             fault = poll_fn(|context| lock(&shared).poll_fault(context)) => return fault,
         };
         let mut mux = lock(&shared);
-        if ended.is_fault() {
+        if ended.is_peer_fault() {
             mux.close(Some(ended));
-            return mux.fault().unwrap_or_else(|| Arc::new(Ended::Closed));
+            return mux.fault().unwrap_or_else(|| Arc::new(LinkEnd::Closed));
         }
         mux.close(None);
         Arc::new(ended)
     }
 }
 
-async fn read<R: AsyncRead + Unpin>(mut reader: R, mut decoder: Decoder, shared: &Shared) -> Ended {
+async fn read_loop<R: AsyncRead + Unpin>(
+    mut reader: R,
+    mut decoder: FrameDecoder,
+    shared: &SharedMux,
+) -> LinkEnd {
     loop {
-        if let Err(violation) = take_in(&mut decoder, shared) {
-            return Ended::Violation(violation);
+        if let Err(violation) = deliver_frames(&mut decoder, shared) {
+            return LinkEnd::Violation(violation);
         }
         match reader.read_buf(decoder.buffer()).await {
-            Ok(0) if decoder.is_inside_frame() => return Ended::Cut,
-            Ok(0) => return Ended::Closed,
+            Ok(0) if decoder.is_inside_frame() => return LinkEnd::Cut,
+            Ok(0) => return LinkEnd::Closed,
             Ok(_) => {}
-            Err(error) => return Ended::Io(error),
+            Err(error) => return LinkEnd::Io(error),
         }
     }
 }
 
 /// Passes every complete frame to the mux.
-fn take_in(decoder: &mut Decoder, shared: &Shared) -> Result<(), Violation> {
+fn deliver_frames(decoder: &mut FrameDecoder, shared: &SharedMux) -> Result<(), Violation> {
     let mut mux = lock(shared);
     while let Some(frame) = decoder.next_frame()? {
         mux.incoming(frame)?;
@@ -281,12 +285,12 @@ fn take_in(decoder: &mut Decoder, shared: &Shared) -> Result<(), Violation> {
     Ok(())
 }
 
-async fn write<W: AsyncWrite + Unpin>(
+async fn write_loop<W: AsyncWrite + Unpin>(
     mut writer: W,
-    shared: &Shared,
+    shared: &SharedMux,
     timeout: Option<Duration>,
-) -> Ended {
-    let mut batch = Vec::with_capacity(BATCH);
+) -> LinkEnd {
+    let mut batch = Vec::with_capacity(MAX_BATCH_FRAMES);
     loop {
         let more = poll_fn(|context| {
             let mut mux = lock(shared);
@@ -295,7 +299,7 @@ async fn write<W: AsyncWrite + Unpin>(
                 Poll::Ready(None) => return Poll::Ready(false),
                 Poll::Pending => return Poll::Pending,
             }
-            while batch.len() < BATCH {
+            while batch.len() < MAX_BATCH_FRAMES {
                 let Some(frame) = mux.next_outgoing() else {
                     break;
                 };
@@ -305,23 +309,23 @@ async fn write<W: AsyncWrite + Unpin>(
         })
         .await;
         if !more {
-            return Ended::Closed;
+            return LinkEnd::Closed;
         }
         let written = write_frames(&mut writer, &batch);
         let written = match timeout {
-            Some(timeout) => within(timeout, written).await,
+            Some(timeout) => suspend_tolerant_timeout(timeout, written).await,
             None => Ok(written.await),
         };
         match written {
             Ok(Ok(())) => batch.clear(),
-            Ok(Err(error)) => return Ended::Io(error),
-            Err(elapsed) => return Ended::NotReading(elapsed),
+            Ok(Err(error)) => return LinkEnd::Io(error),
+            Err(elapsed) => return LinkEnd::NotReading(elapsed),
         }
     }
 }
 
 async fn write_frames<W: AsyncWrite + Unpin>(writer: &mut W, frames: &[Frame]) -> io::Result<()> {
-    let headers: Vec<[u8; HEADER]> = frames.iter().map(Frame::header).collect();
+    let headers: Vec<[u8; HEADER_LEN]> = frames.iter().map(Frame::header).collect();
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(frames.len() * 2);
     for (header, frame) in headers.iter().zip(frames) {
         slices.push(IoSlice::new(header));

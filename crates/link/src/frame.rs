@@ -12,15 +12,15 @@ pub const MAX_PAYLOAD: usize = 256 * 1024;
 
 /// Payloads up to this length are copied out of the read buffer. A slice would keep the whole buffer
 /// alive, so a peer that sends one byte at a time could pin one buffer per byte.
-const MAX_COPIED: usize = MAX_PAYLOAD / 2;
+const MAX_COPIED_PAYLOAD: usize = MAX_PAYLOAD / 2;
 
 /// Length of a frame's header in bytes.
-pub const HEADER: usize = 9;
+pub const HEADER_LEN: usize = 9;
 
 /// What a frame means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// First frame of either side, on stream 0.
     Hello = 1,
     /// Opens a stream.
@@ -43,7 +43,7 @@ pub enum Kind {
     Stop = 10,
 }
 
-impl Kind {
+impl FrameKind {
     fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             1 => Self::Hello,
@@ -77,14 +77,14 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     pub stream: u32,
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub payload: Bytes,
 }
 
 impl Frame {
     /// The header that goes before the payload.
-    pub fn header(&self) -> [u8; HEADER] {
-        let mut header = [0; HEADER];
+    pub fn header(&self) -> [u8; HEADER_LEN] {
+        let mut header = [0; HEADER_LEN];
         let mut out = &mut header[..];
         out.put_u32_le(self.payload.len() as u32);
         out.put_u32_le(self.stream);
@@ -99,40 +99,40 @@ pub enum FrameError {
     #[error("unknown frame kind {0}")]
     Kind(u8),
     #[error("frame of kind {kind:?} announces {length} bytes")]
-    Length { kind: Kind, length: u32 },
+    Length { kind: FrameKind, length: u32 },
 }
 
 /// Collects bytes in chunks of any size and returns complete frames. Long payloads are not copied.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct FrameDecoder {
     buffer: BytesMut,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Buffer for the next read, with free space for a frame of the largest size.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        self.buffer.reserve(MAX_PAYLOAD + HEADER);
+        self.buffer.reserve(MAX_PAYLOAD + HEADER_LEN);
         &mut self.buffer
     }
 
     /// The next complete frame, or `None` if more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
-        let Some(mut header) = self.buffer.get(..HEADER) else {
+        let Some(mut header) = self.buffer.get(..HEADER_LEN) else {
             return Ok(None);
         };
         let length = header.get_u32_le();
         let stream = header.get_u32_le();
         let byte = header.get_u8();
-        let kind = Kind::from_byte(byte).ok_or(FrameError::Kind(byte))?;
+        let kind = FrameKind::from_byte(byte).ok_or(FrameError::Kind(byte))?;
         if length as usize > kind.max_payload() {
             return Err(FrameError::Length { kind, length });
         }
-        if self.buffer.len() < HEADER + length as usize {
+        if self.buffer.len() < HEADER_LEN + length as usize {
             return Ok(None);
         }
-        self.buffer.advance(HEADER);
+        self.buffer.advance(HEADER_LEN);
         let payload = match length as usize {
-            short if short <= MAX_COPIED => {
+            short if short <= MAX_COPIED_PAYLOAD => {
                 let copy = Bytes::copy_from_slice(&self.buffer[..short]);
                 self.buffer.advance(short);
                 copy
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn kinds() -> impl Strategy<Value = Kind> {
-        (1u8..=10).prop_map(|byte| Kind::from_byte(byte).unwrap())
+    fn kinds() -> impl Strategy<Value = FrameKind> {
+        (1u8..=10).prop_map(|byte| FrameKind::from_byte(byte).unwrap())
     }
 
     fn frames() -> impl Strategy<Value = Frame> {
@@ -188,7 +188,7 @@ mod tests {
                 wire.extend_from_slice(&frame.header());
                 wire.extend_from_slice(&frame.payload);
             }
-            let mut decoder = Decoder::default();
+            let mut decoder = FrameDecoder::default();
             let mut seen = Vec::new();
             for piece in wire.chunks(chunk) {
                 decoder.buffer().extend_from_slice(piece);
@@ -202,7 +202,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-            let mut decoder = Decoder::default();
+            let mut decoder = FrameDecoder::default();
             decoder.buffer().extend_from_slice(&bytes);
             while let Ok(Some(frame)) = decoder.next_frame() {
                 prop_assert!(frame.payload.len() <= MAX_PAYLOAD);
@@ -212,11 +212,11 @@ mod tests {
 
     #[test]
     fn a_huge_length_is_refused_before_its_payload_arrives() {
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         let mut header = Vec::new();
         header.put_u32_le(u32::MAX);
         header.put_u32_le(1);
-        header.put_u8(Kind::Data as u8);
+        header.put_u8(FrameKind::Data as u8);
         decoder.buffer().extend_from_slice(&header);
         assert!(matches!(
             decoder.next_frame(),

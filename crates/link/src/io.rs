@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::frame::Kind;
-use crate::stream::{Item, Stream, lock};
+use crate::frame::FrameKind;
+use crate::stream::{LinkItem, Stream, lock};
 
 /// The data bytes of a [`Stream`]. A typed message on it is an error.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl AsyncRead for StreamIo {
             let receiver = &self.stream.receiver;
             let item = ready!(lock(&receiver.shared).poll_receive(receiver.id, context));
             match item {
-                Ok(Some(Item::Data(bytes))) => self.unread = bytes,
+                Ok(Some(LinkItem::Data(bytes))) => self.unread = bytes,
                 Ok(None) => return Poll::Ready(Ok(())),
                 Ok(Some(_)) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
                 Err(()) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
@@ -57,9 +57,9 @@ impl AsyncWrite for StreamIo {
     ) -> Poll<io::Result<usize>> {
         let sender = &self.stream.sender;
         let mut mux = lock(&sender.shared);
-        let most = mux.longest_payload(sender.id);
+        let most = mux.max_payload_len(sender.id);
         let part = Bytes::copy_from_slice(&bytes[..bytes.len().min(most)]);
-        let sent = ready!(mux.poll_send(sender.id, Kind::Data, &part, context));
+        let sent = ready!(mux.poll_send(sender.id, FrameKind::Data, &part, context));
         Poll::Ready(match sent {
             Ok(()) => Ok(part.len()),
             Err(()) => Err(io::ErrorKind::BrokenPipe.into()),

@@ -15,16 +15,18 @@ pub mod frame;
 mod io;
 mod limits;
 mod mux;
-mod patience;
 pub mod request;
 mod slot;
 mod stream;
+mod timeout;
 
-pub use connection::{ConnectError, Driver, Ended, GUEST_READ_TIMEOUT, Incoming, Link, connect};
+pub use connection::{
+    ConnectError, GUEST_READ_TIMEOUT, IncomingStreams, Link, LinkDriver, LinkEnd, connect,
+};
 pub use io::StreamIo;
-pub use limits::{Limits, Role, Violation};
-pub use patience::within;
-pub use stream::{Item, Receiver, Sender, Stream, StreamError};
+pub use limits::{LinkLimits, LinkRole, Violation};
+pub use stream::{LinkItem, Receiver, Sender, Stream, StreamError};
+pub use timeout::suspend_tolerant_timeout;
 
 /// Protocol version. Incremented when a frame or a request changes; both ends must have the same.
 pub const VERSION: u16 = 3;

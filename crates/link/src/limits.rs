@@ -9,14 +9,14 @@ use crate::frame::{FrameError, MAX_PAYLOAD};
 
 /// Which end of the link this is. The host opens odd streams, the guest even ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum LinkRole {
     Host,
     Guest,
 }
 
 /// Limits that one end sets for the other.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct LinkLimits {
     /// Charged bytes in flight on a stream that the host opened. Both ends must use the same value.
     pub window: u32,
     /// The same for a stream that the guest opened. Smaller, because a hostile guest can fill the
@@ -29,7 +29,7 @@ pub struct Limits {
     pub message: usize,
 }
 
-impl Default for Limits {
+impl Default for LinkLimits {
     fn default() -> Self {
         Self {
             window: 1024 * 1024,
@@ -45,22 +45,22 @@ impl Default for Limits {
 pub(crate) const MAX_OWN_STREAMS: usize = 2048;
 
 /// Charged for every frame in addition to its payload: the memory that an empty frame takes.
-pub(crate) const FRAME_COST: u32 = 96;
+pub(crate) const FRAME_OVERHEAD_BYTES: u32 = 96;
 
 /// Most frames of one stream that wait for the writer.
 pub(crate) const MAX_QUEUED_FRAMES: usize = 2;
 
-pub(crate) fn charge(payload: &Bytes) -> u32 {
-    payload.len() as u32 + FRAME_COST
+pub(crate) fn charged_bytes(payload: &Bytes) -> u32 {
+    payload.len() as u32 + FRAME_OVERHEAD_BYTES
 }
 
-fn is_guests(id: u32) -> bool {
+fn is_guest_stream(id: u32) -> bool {
     id.is_multiple_of(2)
 }
 
-impl Limits {
+impl LinkLimits {
     pub(crate) fn window_of(&self, id: u32) -> u32 {
-        if is_guests(id) {
+        if is_guest_stream(id) {
             self.guest_window
         } else {
             self.window
@@ -69,14 +69,14 @@ impl Limits {
 
     /// Largest payload of a frame on this stream. Credit is returned in half windows, so a frame must
     /// fit into half a window.
-    pub(crate) fn payload_of(&self, id: u32) -> usize {
-        MAX_PAYLOAD.min((self.window_of(id) / 2 - FRAME_COST) as usize)
+    pub(crate) fn max_payload_of(&self, id: u32) -> usize {
+        MAX_PAYLOAD.min((self.window_of(id) / 2 - FRAME_OVERHEAD_BYTES) as usize)
     }
 
     /// Largest message on this stream.
-    pub(crate) fn message_of(&self, id: u32) -> usize {
-        if is_guests(id) {
-            self.payload_of(id)
+    pub(crate) fn max_message_of(&self, id: u32) -> usize {
+        if is_guest_stream(id) {
+            self.max_payload_of(id)
         } else {
             self.message
         }

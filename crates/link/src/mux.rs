@@ -18,23 +18,24 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use crate::connection::Ended;
-use crate::frame::{Frame, Kind};
+use crate::connection::LinkEnd;
+use crate::frame::{Frame, FrameKind};
 use crate::limits::{
-    FRAME_COST, Limits, MAX_OWN_STREAMS, MAX_QUEUED_FRAMES, Role, Violation, charge,
+    FRAME_OVERHEAD_BYTES, LinkLimits, LinkRole, MAX_OWN_STREAMS, MAX_QUEUED_FRAMES, Violation,
+    charged_bytes,
 };
-use crate::slot::{Slot, frame, wake};
-use crate::stream::Item;
+use crate::slot::{StreamSlot, frame, wake};
+use crate::stream::LinkItem;
 
 /// All streams of one link.
 #[derive(Debug)]
 pub(crate) struct Mux {
-    role: Role,
-    limits: Limits,
+    role: LinkRole,
+    limits: LinkLimits,
     next: u32,
     peers_highest: u32,
     peers_open: usize,
-    streams: HashMap<u32, Slot>,
+    streams: HashMap<u32, StreamSlot>,
     /// Streams with frames in their outbox, each once, in the order in which they are served.
     turns: VecDeque<u32>,
     /// Streams with a control frame due, each once. Control frames are sent before data.
@@ -44,21 +45,21 @@ pub(crate) struct Mux {
     acceptor: Option<Waker>,
     closed: bool,
     /// The fault of the peer that ended the link.
-    fault: Option<Arc<Ended>>,
+    fault: Option<Arc<LinkEnd>>,
     /// Woken when `fault` is set.
     watcher: Option<Waker>,
 }
 
 impl Mux {
-    pub(crate) fn new(role: Role, limits: Limits) -> Self {
+    pub(crate) fn new(role: LinkRole, limits: LinkLimits) -> Self {
         assert!(
-            limits.window.min(limits.guest_window) / 2 > FRAME_COST,
+            limits.window.min(limits.guest_window) / 2 > FRAME_OVERHEAD_BYTES,
             "half a window must hold a frame"
         );
         Self {
             role,
             limits,
-            next: if role == Role::Host { 1 } else { 2 },
+            next: if role == LinkRole::Host { 1 } else { 2 },
             peers_highest: 0,
             peers_open: 0,
             streams: HashMap::new(),
@@ -74,13 +75,13 @@ impl Mux {
     }
 
     /// The same at both ends.
-    pub(crate) fn longest_message(&self, id: u32) -> usize {
-        self.limits.message_of(id)
+    pub(crate) fn max_message_len(&self, id: u32) -> usize {
+        self.limits.max_message_of(id)
     }
 
     /// The same at both ends.
-    pub(crate) fn longest_payload(&self, id: u32) -> usize {
-        self.limits.payload_of(id)
+    pub(crate) fn max_payload_len(&self, id: u32) -> usize {
+        self.limits.max_payload_of(id)
     }
 
     /// Starts a stream; `None` when the link has ended.
@@ -90,12 +91,12 @@ impl Mux {
         }
         if self.streams.len() - self.peers_open >= MAX_OWN_STREAMS {
             let unserved = Violation::Unserved(MAX_OWN_STREAMS);
-            self.close(Some(Ended::Violation(unserved)));
+            self.close(Some(LinkEnd::Violation(unserved)));
             return None;
         }
         let id = self.next;
         self.next = self.next.checked_add(2)?;
-        let mut slot = Slot::new(self.limits.window_of(id));
+        let mut slot = StreamSlot::new(self.limits.window_of(id));
         slot.open_due = true;
         self.streams.insert(id, slot);
         // As a control frame, so that streams are opened in the order of their numbers.
@@ -119,7 +120,7 @@ impl Mux {
     pub(crate) fn poll_send(
         &mut self,
         id: u32,
-        kind: Kind,
+        kind: FrameKind,
         payload: &Bytes,
         context: &Context<'_>,
     ) -> Poll<Result<(), ()>> {
@@ -129,7 +130,7 @@ impl Mux {
         if self.closed || slot.stopped || slot.ended_here {
             return Poll::Ready(Err(()));
         }
-        let cost = charge(payload);
+        let cost = charged_bytes(payload);
         if slot.credit < cost || slot.outbox.len() >= MAX_QUEUED_FRAMES {
             slot.sender = Some(context.waker().clone());
             return Poll::Pending;
@@ -145,7 +146,11 @@ impl Mux {
         if let Some(slot) = self.streams.get_mut(&id)
             && !std::mem::replace(&mut slot.ended_here, true)
         {
-            let kind = if whole { Kind::End } else { Kind::Abort };
+            let kind = if whole {
+                FrameKind::End
+            } else {
+                FrameKind::Abort
+            };
             slot.outbox.push_back(frame(id, kind, Bytes::new()));
             self.queue(id);
         }
@@ -157,29 +162,29 @@ impl Mux {
         &mut self,
         id: u32,
         context: &Context<'_>,
-    ) -> Poll<Result<Option<Item>, ()>> {
+    ) -> Poll<Result<Option<LinkItem>, ()>> {
         let Some(slot) = self.streams.get_mut(&id) else {
             return Poll::Ready(Err(()));
         };
         while let Some(frame) = slot.inbox.pop_front() {
-            slot.consumed += charge(&frame.payload);
+            slot.consumed += charged_bytes(&frame.payload);
             let more_may_come = slot.ended_there.is_none() && !self.closed;
             if slot.consumed >= self.limits.window_of(id) / 2 && more_may_come {
                 slot.credit_due = true;
-                list_control(id, slot, &mut self.control, &mut self.writer);
+                enqueue_control(id, slot, &mut self.control, &mut self.writer);
             }
             match frame.kind {
-                Kind::Part => slot.parts.extend_from_slice(&frame.payload),
-                Kind::Message if slot.parts.is_empty() => {
-                    return Poll::Ready(Ok(Some(Item::Message(frame.payload))));
+                FrameKind::Part => slot.parts.extend_from_slice(&frame.payload),
+                FrameKind::Message if slot.parts.is_empty() => {
+                    return Poll::Ready(Ok(Some(LinkItem::Message(frame.payload))));
                 }
-                Kind::Message => {
+                FrameKind::Message => {
                     slot.parts.extend_from_slice(&frame.payload);
                     let message = std::mem::take(&mut slot.parts).freeze();
-                    return Poll::Ready(Ok(Some(Item::Message(message))));
+                    return Poll::Ready(Ok(Some(LinkItem::Message(message))));
                 }
-                Kind::Errors => return Poll::Ready(Ok(Some(Item::Errors(frame.payload)))),
-                _ => return Poll::Ready(Ok(Some(Item::Data(frame.payload)))),
+                FrameKind::Errors => return Poll::Ready(Ok(Some(LinkItem::Errors(frame.payload)))),
+                _ => return Poll::Ready(Ok(Some(LinkItem::Data(frame.payload)))),
             }
         }
         match slot.ended_there {
@@ -221,7 +226,7 @@ impl Mux {
         } else {
             self.end(id, false);
         }
-        self.forget_if_over(id);
+        self.remove_if_finished(id);
     }
 
     /// The next frame for the wire: control frames first, then one from each stream in turn.
@@ -235,7 +240,7 @@ impl Mux {
             if slot.is_control_due() {
                 self.queue_control(id);
             }
-            self.forget_if_over(id);
+            self.remove_if_finished(id);
             if frame.is_some() {
                 return frame;
             }
@@ -251,7 +256,7 @@ impl Mux {
                 self.turns.push_back(id);
             }
             wake(&mut slot.sender);
-            self.forget_if_over(id);
+            self.remove_if_finished(id);
             if frame.is_some() {
                 return frame;
             }
@@ -275,38 +280,40 @@ impl Mux {
     pub(crate) fn incoming(&mut self, frame: Frame) -> Result<(), Violation> {
         let id = frame.stream;
         match frame.kind {
-            Kind::Hello => Err(Violation::Greeting),
-            Kind::Open => self.peer_opens(id),
-            Kind::Credit => self.peer_credits(id, &frame.payload),
-            Kind::Stop => {
+            FrameKind::Hello => Err(Violation::Greeting),
+            FrameKind::Open => self.handle_open(id),
+            FrameKind::Credit => self.handle_credit(id, &frame.payload),
+            FrameKind::Stop => {
                 if let Some(slot) = self.streams.get_mut(&id) {
                     slot.stopped = true;
                     slot.outbox.clear();
                     slot.wake();
-                    self.forget_if_over(id);
+                    self.remove_if_finished(id);
                 }
                 Ok(())
             }
-            Kind::End | Kind::Abort => {
+            FrameKind::End | FrameKind::Abort => {
                 if let Some(slot) = self.streams.get_mut(&id) {
                     if slot.ended_there.is_some() {
                         return Err(Violation::AfterEnd(id));
                     }
-                    slot.ended_there = Some(frame.kind == Kind::End);
+                    slot.ended_there = Some(frame.kind == FrameKind::End);
                     wake(&mut slot.receiver);
                 }
                 Ok(())
             }
-            Kind::Part | Kind::Message | Kind::Data | Kind::Errors => self.peer_sends(frame),
+            FrameKind::Part | FrameKind::Message | FrameKind::Data | FrameKind::Errors => {
+                self.handle_payload(frame)
+            }
         }
     }
 
-    fn is_peers(&self, id: u32) -> bool {
-        id % 2 == if self.role == Role::Host { 0 } else { 1 }
+    fn is_peer_stream(&self, id: u32) -> bool {
+        id % 2 == if self.role == LinkRole::Host { 0 } else { 1 }
     }
 
-    fn peer_opens(&mut self, id: u32) -> Result<(), Violation> {
-        if id == 0 || !self.is_peers(id) || id <= self.peers_highest {
+    fn handle_open(&mut self, id: u32) -> Result<(), Violation> {
+        if id == 0 || !self.is_peer_stream(id) || id <= self.peers_highest {
             return Err(Violation::Opened(id));
         }
         if self.peers_open >= self.limits.peer_streams {
@@ -314,14 +321,14 @@ impl Mux {
         }
         self.peers_highest = id;
         self.peers_open += 1;
-        let slot = Slot::new(self.limits.window_of(id));
+        let slot = StreamSlot::new(self.limits.window_of(id));
         self.streams.insert(id, slot);
         self.arrivals.push_back(id);
         wake(&mut self.acceptor);
         Ok(())
     }
 
-    fn peer_credits(&mut self, id: u32, payload: &Bytes) -> Result<(), Violation> {
+    fn handle_credit(&mut self, id: u32, payload: &Bytes) -> Result<(), Violation> {
         let amount = <[u8; 4]>::try_from(&payload[..]).map(u32::from_le_bytes);
         let amount = amount.map_err(|_| Violation::Credit(id))?;
         let window = self.limits.window_of(id);
@@ -336,7 +343,7 @@ impl Mux {
         Ok(())
     }
 
-    fn peer_sends(&mut self, frame: Frame) -> Result<(), Violation> {
+    fn handle_payload(&mut self, frame: Frame) -> Result<(), Violation> {
         let id = frame.stream;
         // This end has already removed the stream; these frames were still in flight.
         let Some(slot) = self.streams.get_mut(&id) else {
@@ -345,17 +352,19 @@ impl Mux {
         if slot.ended_there.is_some() {
             return Err(Violation::AfterEnd(id));
         }
-        slot.unreturned = slot.unreturned.saturating_add(charge(&frame.payload));
+        slot.unreturned = slot
+            .unreturned
+            .saturating_add(charged_bytes(&frame.payload));
         if slot.unreturned > self.limits.window_of(id) {
             return Err(Violation::Window(id));
         }
-        if matches!(frame.kind, Kind::Part | Kind::Message) {
+        if matches!(frame.kind, FrameKind::Part | FrameKind::Message) {
             slot.arriving += frame.payload.len();
-            if slot.arriving > self.limits.message_of(id) {
+            if slot.arriving > self.limits.max_message_of(id) {
                 return Err(Violation::Message(id));
             }
         }
-        if frame.kind == Kind::Message {
+        if frame.kind == FrameKind::Message {
             slot.arriving = 0;
         }
         // Frames in flight when this side stopped reading are counted against the window, then dropped.
@@ -368,7 +377,7 @@ impl Mux {
 
     /// Ends the link and wakes all senders and receivers. Items that have arrived can still be read.
     /// Only the first call sets the fault.
-    pub(crate) fn close(&mut self, fault: Option<Ended>) {
+    pub(crate) fn close(&mut self, fault: Option<LinkEnd>) {
         if !std::mem::replace(&mut self.closed, true) {
             self.fault = fault.map(Arc::new);
         }
@@ -381,7 +390,7 @@ impl Mux {
     }
 
     /// Ready once the link has ended by the peer's fault: the queued frames need not be written then.
-    pub(crate) fn poll_fault(&mut self, context: &Context<'_>) -> Poll<Arc<Ended>> {
+    pub(crate) fn poll_fault(&mut self, context: &Context<'_>) -> Poll<Arc<LinkEnd>> {
         match &self.fault {
             Some(fault) => Poll::Ready(Arc::clone(fault)),
             None => {
@@ -396,13 +405,13 @@ impl Mux {
     }
 
     /// The fault of the peer that ended the link, if there was one.
-    pub(crate) fn fault(&self) -> Option<Arc<Ended>> {
+    pub(crate) fn fault(&self) -> Option<Arc<LinkEnd>> {
         self.fault.clone()
     }
 
     fn queue_control(&mut self, id: u32) {
         if let Some(slot) = self.streams.get_mut(&id) {
-            list_control(id, slot, &mut self.control, &mut self.writer);
+            enqueue_control(id, slot, &mut self.control, &mut self.writer);
         }
     }
 
@@ -415,17 +424,22 @@ impl Mux {
         }
     }
 
-    fn forget_if_over(&mut self, id: u32) {
-        if self.streams.get(&id).is_some_and(Slot::is_over) {
+    fn remove_if_finished(&mut self, id: u32) {
+        if self.streams.get(&id).is_some_and(StreamSlot::is_finished) {
             self.streams.remove(&id);
-            if self.is_peers(id) {
+            if self.is_peer_stream(id) {
                 self.peers_open -= 1;
             }
         }
     }
 }
 
-fn list_control(id: u32, slot: &mut Slot, control: &mut VecDeque<u32>, writer: &mut Option<Waker>) {
+fn enqueue_control(
+    id: u32,
+    slot: &mut StreamSlot,
+    control: &mut VecDeque<u32>,
+    writer: &mut Option<Waker>,
+) {
     if !std::mem::replace(&mut slot.in_control, true) {
         control.push_back(id);
         wake(writer);

@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 
 /// The host's greeting: settings for the lifetime of the guest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Settings {
+pub struct GuestSettings {
     /// Base of relative paths, and the folder in which commands start.
-    pub workdir: Raw,
+    pub workdir: ByteString,
     /// The environment of every command; a request can add to it.
-    pub env: Vec<(Raw, Raw)>,
+    pub env: Vec<(ByteString, ByteString)>,
     /// Time after which the guest kills all commands, including those started later.
     pub deadline: Option<Duration>,
     /// How much the workdir may grow.
-    pub disk: Option<DiskLimit>,
+    pub disk: Option<DiskGrowthLimit>,
     /// Limit in bytes for the memory of all processes and in-memory files together, if the guest has
     /// to enforce it.
     pub memory: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Settings {
 
 /// How much a folder may grow from its size at the start.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct DiskLimit {
+pub struct DiskGrowthLimit {
     pub bytes: u64,
     pub inodes: u64,
     /// Whether commands can also write to disks outside the folder, where their usage is not counted.
@@ -43,27 +43,27 @@ pub struct DiskLimit {
 
 /// The guest's greeting.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ready {
+pub struct GuestGreeting {
     /// Version of the guest program.
     pub release: String,
 }
 
 /// An operation inside the sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Request {
+pub enum GuestRequest {
     /// Runs a command. In: data is standard input, the end of the stream is the end of input. Out:
     /// data and errors as they are printed, then `Answer<Exit>`.
-    Exec(Exec),
+    Exec(ExecRequest),
     /// Controls the command that was started on stream `exec`. Has its own stream, so that it never
     /// waits behind standard input. Out: `Answer<()>`.
-    Control { exec: u32, control: Control },
+    Control { exec: u32, control: ExecControl },
     /// Runs a command in a shell session. Out: data and errors during the wait time, then
     /// `Answer<Progress>`. In: the end, once the host has read the answer. If the host drops the
     /// stream before that, the command is interrupted.
     Shell(ShellCommand),
     /// Polls a background command. Out: data and errors since the last poll, then
     /// `Answer<Progress>`.
-    Poll(Poll),
+    Poll(PollRequest),
     /// Waits until a background command has printed more than `seen` bytes in total, or has ended.
     /// Does not consume the output, so a later poll still returns it. Out: `Answer<Tail>`.
     Tail { job: u32, seen: u64 },
@@ -72,32 +72,35 @@ pub enum Request {
     /// Sends a signal to the process group of a background command. Out: `Answer<()>`.
     Kill { job: u32, signal: i32 },
     /// Reads a file. Out: `Answer<Metadata>`, then data.
-    Read(ReadFile),
+    Read(ReadFileRequest),
     /// Writes a file. In: data. Out: `Answer<()>`.
-    Write(WriteFile),
+    Write(WriteFileRequest),
     /// Renames within one file system. Out: `Answer<()>`.
-    Rename { from: Raw, to: Raw },
+    Rename { from: ByteString, to: ByteString },
     /// Removes a file or, with `recursive`, a folder and its content. Out: `Answer<()>`.
-    Remove { path: Raw, recursive: bool },
+    Remove { path: ByteString, recursive: bool },
     /// Creates a folder and its parents. Out: `Answer<()>`.
-    MakeFolder { path: Raw },
+    MakeFolder { path: ByteString },
     /// Creates a symlink and its parents. Atomically replaces anything at the path but a folder. Out:
     /// `Answer<()>`.
-    MakeLink { path: Raw, target: Raw },
+    MakeLink {
+        path: ByteString,
+        target: ByteString,
+    },
     /// Sets permission bits. Refused for a symlink. Out: `Answer<()>`.
-    SetMode { path: Raw, mode: u32 },
+    SetMode { path: ByteString, mode: u32 },
     /// Describes a path without following a final symlink. Out: `Answer<Metadata>`.
-    Stat { path: Raw },
+    Stat { path: ByteString },
     /// Lists a folder. Out: [`Batch`]es of [`Entry`].
-    List(List),
+    List(ListRequest),
     /// Describes everything below a folder, including hidden and ignored files, sorted by name. Out:
     /// [`Batch`]es of [`Surveyed`].
-    Survey { path: Raw, limit: u64 },
+    Survey { path: ByteString, limit: u64 },
     /// Reports changes below a path until the stream ends. Out: [`Batch`]es of [`Change`]. The first
     /// one is empty and says that the watch is active.
-    Watch { path: Raw },
+    Watch { path: ByteString },
     /// Searches file contents. Out: [`Batch`]es of [`Match`].
-    Search(Search),
+    Search(SearchRequest),
     /// Connects to a loopback port inside the sandbox. Out: `Answer<()>`, then data in both directions.
     Connect { port: u16 },
     /// Resources in use. Out: `Answer<Stats>`.
@@ -107,7 +110,7 @@ pub enum Request {
 }
 
 /// The result of a request.
-pub type Answer<T> = Result<T, Refusal>;
+pub type GuestResult<T> = Result<T, Refusal>;
 
 /// Why the guest refused a request or failed at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -132,9 +135,9 @@ pub enum RefusalKind {
 
 /// A string that need not be UTF-8: arguments, variables, paths.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Raw(pub Vec<u8>);
+pub struct ByteString(pub Vec<u8>);
 
-impl Raw {
+impl ByteString {
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
@@ -148,19 +151,19 @@ impl Raw {
     }
 }
 
-impl<T: AsRef<OsStr>> From<T> for Raw {
+impl<T: AsRef<OsStr>> From<T> for ByteString {
     fn from(text: T) -> Self {
         Self(text.as_ref().as_bytes().to_vec())
     }
 }
 
-impl std::fmt::Debug for Raw {
+impl std::fmt::Debug for ByteString {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.as_os_str().fmt(formatter)
     }
 }
 
-impl std::fmt::Display for Raw {
+impl std::fmt::Display for ByteString {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.as_os_str().display().fmt(formatter)
     }
@@ -168,12 +171,12 @@ impl std::fmt::Display for Raw {
 
 /// A command that runs in the foreground until it ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Exec {
-    pub program: Program,
+pub struct ExecRequest {
+    pub program: ExecProgram,
     /// Start folder; the workdir if absent.
-    pub cwd: Option<Raw>,
+    pub cwd: Option<ByteString>,
     /// Added to [`Settings::env`].
-    pub env: Vec<(Raw, Raw)>,
+    pub env: Vec<(ByteString, ByteString)>,
     /// Whether standard input is the data of this stream; else it is empty.
     pub stdin: bool,
     /// Runs the command on a terminal of this size. All output is then sent as data.
@@ -185,10 +188,10 @@ pub struct Exec {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Program {
-    Argv(Vec<Raw>),
+pub enum ExecProgram {
+    Argv(Vec<ByteString>),
     /// A script for `sh -c`.
-    Script(Raw),
+    Script(ByteString),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,7 +202,7 @@ pub struct TerminalSize {
 
 /// Control message to a running command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Control {
+pub enum ExecControl {
     /// Sends a signal to its process group.
     Signal(i32),
     /// Changes the size of its terminal.
@@ -209,20 +212,20 @@ pub enum Control {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    pub status: Status,
+    pub status: CommandStatus,
     /// The limit for which it was killed, if any.
-    pub limit: Option<Limit>,
+    pub limit: Option<GuestLimit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
+pub enum CommandStatus {
     Code(i32),
     Signal(i32),
 }
 
 /// A limit that the guest enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Limit {
+pub enum GuestLimit {
     Time,
     Output,
     Disk,
@@ -235,14 +238,14 @@ pub enum Limit {
 pub struct ShellCommand {
     /// Name of the session; the first command starts it.
     pub session: String,
-    pub script: Raw,
+    pub script: ByteString,
     /// How long to wait for the end before the command continues in the background.
     pub wait: Duration,
 }
 
 /// A poll of a background command.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Poll {
+pub struct PollRequest {
     pub job: u32,
     /// How long to wait for its end.
     pub wait: Duration,
@@ -250,7 +253,7 @@ pub struct Poll {
 
 /// State of a shell command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct ShellProgress {
     pub job: u32,
     /// `None` while it runs.
     pub exit: Option<Exit>,
@@ -259,12 +262,12 @@ pub struct Progress {
     /// Bytes of output that were dropped because they were not polled in time.
     pub dropped: u64,
     /// The session's current folder after the command.
-    pub cwd: Option<Raw>,
+    pub cwd: Option<ByteString>,
 }
 
 /// The last output of a background command, stdout and stderr interleaved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tail {
+pub struct JobTail {
     /// At most [`LONGEST_TAIL`] bytes.
     pub bytes: Vec<u8>,
     /// Bytes printed in total.
@@ -274,19 +277,19 @@ pub struct Tail {
 }
 
 /// Longest [`Tail`] in bytes.
-pub const LONGEST_TAIL: usize = 4096;
+pub const MAX_TAIL_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ReadFile {
-    pub path: Raw,
+pub struct ReadFileRequest {
+    pub path: ByteString,
     pub offset: u64,
     /// Bytes to read at most; to the end of the file if absent.
     pub length: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct WriteFile {
-    pub path: Raw,
+pub struct WriteFileRequest {
+    pub path: ByteString,
     pub mode: WriteMode,
     /// Permission bits of a new file.
     pub permissions: Option<u32>,
@@ -303,7 +306,7 @@ pub enum WriteMode {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Metadata {
+pub struct PathMetadata {
     pub kind: FileKind,
     pub size: u64,
     /// Permission bits.
@@ -311,7 +314,7 @@ pub struct Metadata {
     /// Milliseconds since the epoch.
     pub modified: i64,
     /// Where a symlink points.
-    pub target: Option<Raw>,
+    pub target: Option<ByteString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -323,8 +326,8 @@ pub enum FileKind {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct List {
-    pub path: Raw,
+pub struct ListRequest {
+    pub path: ByteString,
     /// Levels below the folder; 1 lists only its own entries.
     pub depth: u32,
     /// Leaves out hidden files and those that match `.gitignore` and similar files.
@@ -337,20 +340,20 @@ pub struct List {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ListEntry {
     /// Relative to the folder asked for.
-    pub path: Raw,
+    pub path: ByteString,
     pub kind: FileKind,
     pub size: u64,
     /// Where a symlink points.
-    pub target: Option<Raw>,
+    pub target: Option<ByteString>,
 }
 
 /// An entry with all fields that are needed to detect a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Surveyed {
+pub struct SurveyEntry {
     /// Relative to the folder asked for.
-    pub path: Raw,
+    pub path: ByteString,
     pub kind: FileKind,
     /// Permission bits.
     pub mode: u32,
@@ -361,12 +364,12 @@ pub struct Surveyed {
     /// Last change of content or metadata. Processes inside the sandbox cannot set it back.
     pub changed_ns: i64,
     /// Where a symlink points.
-    pub target: Option<Raw>,
+    pub target: Option<ByteString>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Search {
-    pub path: Raw,
+pub struct SearchRequest {
+    pub path: ByteString,
     /// A regular expression in Rust's syntax.
     pub pattern: String,
     pub case_insensitive: bool,
@@ -383,23 +386,23 @@ pub struct Search {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Match {
-    pub path: Raw,
+pub struct SearchMatch {
+    pub path: ByteString,
     pub line: u64,
     /// The line without its line ending, truncated at a length above that of any source line.
-    pub text: Raw,
+    pub text: ByteString,
     /// Whether the line is only context of a matching line.
     pub is_context: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    pub path: Raw,
-    pub kind: ChangeKind,
+pub struct PathChange {
+    pub path: ByteString,
+    pub kind: PathChangeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ChangeKind {
+pub enum PathChangeKind {
     Created,
     Modified,
     Removed,
@@ -412,7 +415,7 @@ pub enum ChangeKind {
 pub enum Batch<T> {
     Items(Vec<T>),
     /// The last part. Says whether the limit truncated the answer.
-    Done(Answer<Truncated>),
+    Done(GuestResult<Truncated>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -420,7 +423,7 @@ pub struct Truncated(pub bool);
 
 /// Resources in use by all processes in the sandbox, including the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
+pub struct ResourceUsage {
     /// CPU time of the processes that are alive.
     pub cpu: Duration,
     /// Resident bytes. Shared pages count once for each process.
@@ -431,7 +434,7 @@ pub struct Stats {
 
 /// The isolation of the guest and its commands, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Walls {
+pub struct ObservedWalls {
     pub uid: u32,
     pub gid: u32,
     /// Union of the effective, permitted, inheritable, bounding and ambient capabilities.

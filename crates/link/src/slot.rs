@@ -8,10 +8,10 @@ use std::task::Waker;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::frame::{Frame, Kind};
+use crate::frame::{Frame, FrameKind};
 
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct StreamSlot {
     // Sending.
     pub(crate) outbox: VecDeque<Frame>,
     pub(crate) credit: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Slot {
     pub(crate) handles: u8,
 }
 
-impl Slot {
+impl StreamSlot {
     pub(crate) fn new(window: u32) -> Self {
         Self {
             credit: window,
@@ -64,7 +64,7 @@ impl Slot {
 
     /// Whether no handle exists and no frame waits to be sent. Until then the stream counts against the
     /// limit: a peer that does not read cannot open another in its place.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.handles == 0
             && self.ended_here
             && self.outbox.is_empty()
@@ -79,7 +79,7 @@ impl Slot {
     /// The next control frame that is due.
     pub(crate) fn next_control(&mut self, id: u32) -> Option<Frame> {
         if std::mem::take(&mut self.open_due) {
-            return Some(frame(id, Kind::Open, Bytes::new()));
+            return Some(frame(id, FrameKind::Open, Bytes::new()));
         }
         // A peer that has ended its direction needs neither credit nor a stop.
         let may_send = self.ended_there.is_none();
@@ -88,14 +88,14 @@ impl Slot {
             amount.put_u32_le(self.consumed);
             self.unreturned -= self.consumed;
             self.consumed = 0;
-            return Some(frame(id, Kind::Credit, amount.freeze()));
+            return Some(frame(id, FrameKind::Credit, amount.freeze()));
         }
         let stops = std::mem::take(&mut self.stop_due) && may_send;
-        stops.then(|| frame(id, Kind::Stop, Bytes::new()))
+        stops.then(|| frame(id, FrameKind::Stop, Bytes::new()))
     }
 }
 
-pub(crate) fn frame(stream: u32, kind: Kind, payload: Bytes) -> Frame {
+pub(crate) fn frame(stream: u32, kind: FrameKind, payload: Bytes) -> Frame {
     Frame {
         stream,
         kind,

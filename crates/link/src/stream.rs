@@ -11,14 +11,14 @@ use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-use crate::connection::Ended;
-use crate::frame::Kind;
+use crate::connection::LinkEnd;
+use crate::frame::FrameKind;
 use crate::mux::Mux;
 use crate::request::Batch;
 
 /// A received unit of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+pub enum LinkItem {
     /// A typed message, still encoded: see [`Item::decode`].
     Message(Bytes),
     /// Standard input, standard output or file content.
@@ -27,7 +27,7 @@ pub enum Item {
     Errors(Bytes),
 }
 
-impl Item {
+impl LinkItem {
     /// Decodes a typed message. Any other item is an error.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
         match self {
@@ -71,7 +71,7 @@ pub enum StreamError {
     Broken,
     /// The other end broke the protocol or stopped responding.
     #[error("the link was ended")]
-    Fault(#[source] Arc<Ended>),
+    Fault(#[source] Arc<LinkEnd>),
     #[error("the stream ended too early")]
     Ended,
     #[error("bytes came where a message was expected")]
@@ -85,15 +85,15 @@ pub enum StreamError {
     TooLong(usize),
 }
 
-pub(crate) type Shared = Arc<Mutex<Mux>>;
+pub(crate) type SharedMux = Arc<Mutex<Mux>>;
 
-pub(crate) fn lock(shared: &Shared) -> MutexGuard<'_, Mux> {
+pub(crate) fn lock(shared: &SharedMux) -> MutexGuard<'_, Mux> {
     // The state is consistent between calls even if a waker panicked.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The error for a stream that was interrupted.
-pub(crate) fn broken(shared: &Shared) -> StreamError {
+pub(crate) fn broken(shared: &SharedMux) -> StreamError {
     match lock(shared).fault() {
         Some(fault) => StreamError::Fault(fault),
         None => StreamError::Broken,
@@ -108,7 +108,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(shared: &Shared, id: u32) -> Self {
+    pub(crate) fn new(shared: &SharedMux, id: u32) -> Self {
         Self {
             sender: Sender {
                 shared: shared.clone(),
@@ -134,7 +134,7 @@ impl Stream {
         self.sender.send(message).await
     }
 
-    pub async fn receive(&mut self) -> Result<Option<Item>, StreamError> {
+    pub async fn receive(&mut self) -> Result<Option<LinkItem>, StreamError> {
         self.receiver.receive().await
     }
 
@@ -146,7 +146,7 @@ impl Stream {
 /// The sending direction.
 #[derive(Debug)]
 pub struct Sender {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedMux,
     pub(crate) id: u32,
 }
 
@@ -161,22 +161,22 @@ impl Sender {
         let mut rest = Bytes::from(encoded);
         while rest.len() > most {
             let part = rest.split_to(most);
-            self.send_frame(Kind::Part, &part).await?;
+            self.send_frame(FrameKind::Part, &part).await?;
         }
-        self.send_frame(Kind::Message, &rest).await
+        self.send_frame(FrameKind::Message, &rest).await
     }
 
     /// Sends bytes of standard input or output or of a file, in frames.
     pub async fn send_data(&mut self, bytes: Bytes) -> Result<(), StreamError> {
-        self.send_bytes(Kind::Data, bytes).await
+        self.send_bytes(FrameKind::Data, bytes).await
     }
 
     /// Sends bytes of standard error, in frames.
-    pub async fn send_errors(&mut self, bytes: Bytes) -> Result<(), StreamError> {
-        self.send_bytes(Kind::Errors, bytes).await
+    pub async fn send_stderr(&mut self, bytes: Bytes) -> Result<(), StreamError> {
+        self.send_bytes(FrameKind::Errors, bytes).await
     }
 
-    async fn send_bytes(&mut self, kind: Kind, mut bytes: Bytes) -> Result<(), StreamError> {
+    async fn send_bytes(&mut self, kind: FrameKind, mut bytes: Bytes) -> Result<(), StreamError> {
         let (_, most) = self.longest();
         while !bytes.is_empty() {
             let part = bytes.split_to(bytes.len().min(most));
@@ -185,7 +185,7 @@ impl Sender {
         Ok(())
     }
 
-    async fn send_frame(&mut self, kind: Kind, payload: &Bytes) -> Result<(), StreamError> {
+    async fn send_frame(&mut self, kind: FrameKind, payload: &Bytes) -> Result<(), StreamError> {
         poll_fn(|context| lock(&self.shared).poll_send(self.id, kind, payload, context))
             .await
             .map_err(|()| broken(&self.shared))
@@ -194,7 +194,7 @@ impl Sender {
     /// Largest message and largest frame payload, in bytes.
     fn longest(&self) -> (usize, usize) {
         let mux = lock(&self.shared);
-        (mux.longest_message(self.id), mux.longest_payload(self.id))
+        (mux.max_message_len(self.id), mux.max_payload_len(self.id))
     }
 
     /// Marks the transfer as complete.
@@ -212,20 +212,20 @@ impl Drop for Sender {
 /// The receiving direction.
 #[derive(Debug)]
 pub struct Receiver {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedMux,
     pub(crate) id: u32,
 }
 
 impl Receiver {
     /// The next item; `None` after the peer's end.
-    pub async fn receive(&mut self) -> Result<Option<Item>, StreamError> {
+    pub async fn receive(&mut self) -> Result<Option<LinkItem>, StreamError> {
         poll_fn(|context| lock(&self.shared).poll_receive(self.id, context))
             .await
             .map_err(|()| broken(&self.shared))
     }
 
     /// Waits until the peer has stopped reading, even if it still sends.
-    pub async fn peer_stops(&mut self) {
+    pub async fn wait_until_peer_stops(&mut self) {
         poll_fn(|context| lock(&self.shared).poll_stopped(self.id, context)).await;
     }
 

@@ -19,18 +19,18 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::anthropic::body::{Body, Purpose, Thinking};
-use crate::anthropic::stream::StreamState;
-use crate::calls::Ids;
-use crate::error::{ErrorKind, ModelError};
+use crate::anthropic::body::{BodyPurpose, MessagesBody, ThinkingMode};
+use crate::anthropic::stream::MessageStream;
+use crate::calls::CallIds;
+use crate::error::{ModelError, ModelErrorKind};
 use crate::estimate::{Calibration, estimate};
-use crate::events::{Events, misunderstood, read_whole};
-use crate::http::{Http, KeyHeader, Route, endpoint};
-use crate::model::{Model, Piece, Reply, Request};
-use crate::written::Written;
+use crate::events::{EventReader, read_body, unexpected_body_error};
+use crate::http::{HttpClient, KeyHeader, ProviderRoute, endpoint};
+use crate::message_cache::MessageCache;
+use crate::model::{Model, ModelReply, ModelRequest, ReplyEvent};
 
 /// Time limit for the service's token count. After it, the count is estimated.
-const COUNT_LIMIT: Duration = Duration::from_secs(10);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub struct AnthropicConfig {
@@ -78,19 +78,19 @@ pub struct Anthropic {
     model: String,
     messages: Url,
     count_tokens: Url,
-    http: Http,
+    http: HttpClient,
     thinking_budget: Option<u32>,
     /// The service reported that this model sets its own thinking budget.
     is_adaptive: AtomicBool,
     /// The server reported that it cannot count tokens.
     cannot_count: AtomicBool,
     calibration: Calibration,
-    written: Written,
+    written: MessageCache,
 }
 
 impl Anthropic {
     pub fn new(config: AnthropicConfig) -> Result<Self, ModelError> {
-        let route = Route {
+        let route = ProviderRoute {
             base_url: &config.base_url,
             proxy: config.proxy.as_ref(),
             connect_limit: config.connect_limit,
@@ -105,15 +105,16 @@ impl Anthropic {
         if !config.betas.is_empty() {
             let betas = config.betas.join(",");
             let value = HeaderValue::try_from(betas).map_err(|_| {
-                let message = "cannot use the beta feature names: they are not a valid header value";
-                ModelError::new(ErrorKind::Request, message)
+                let message =
+                    "cannot use the beta feature names: they are not a valid header value";
+                ModelError::new(ModelErrorKind::Request, message)
             })?;
             headers.insert("anthropic-beta", value);
         }
-        let http = Http::new(&route, Some(&config.api_key), key_header, headers)?;
+        let http = HttpClient::new(&route, Some(&config.api_key), key_header, headers)?;
         if !http.has_key() {
             return Err(ModelError::new(
-                ErrorKind::Key,
+                ModelErrorKind::Key,
                 "cannot use the key: it is empty",
             ));
         }
@@ -130,22 +131,22 @@ impl Anthropic {
             is_adaptive: AtomicBool::new(false),
             cannot_count: AtomicBool::new(false),
             calibration: Calibration::default(),
-            written: Written::default(),
+            written: MessageCache::default(),
         })
     }
 
-    fn body(&self, request: Request<'_>, purpose: Purpose) -> Result<Vec<u8>, ModelError> {
+    fn body(&self, request: ModelRequest<'_>, purpose: BodyPurpose) -> Result<Vec<u8>, ModelError> {
         let thinking = self.thinking_budget.map(|budget| {
             if self.is_adaptive.load(Ordering::Relaxed) {
-                Thinking::Adaptive
+                ThinkingMode::Adaptive
             } else {
-                Thinking::Budget(budget)
+                ThinkingMode::Budget(budget)
             }
         });
         let write = || {
             let settled = &request.messages[..body::settled(request.messages)];
-            let written = self.written.update(settled, body::write)?;
-            serde_json::to_vec(&Body {
+            let written = self.written.update(settled, body::serialize_message)?;
+            serde_json::to_vec(&MessagesBody {
                 model: &self.model,
                 request,
                 written: &written,
@@ -155,23 +156,23 @@ impl Anthropic {
         };
         write().map_err(|error| {
             let message = format!("cannot serialise the request: {error}");
-            ModelError::new(ErrorKind::Request, message)
+            ModelError::new(ModelErrorKind::Request, message)
         })
     }
 
     /// Makes one request, in the thinking mode that the model is known to accept.
-    async fn ask(
+    async fn request_reply(
         &self,
-        request: Request<'_>,
-        hear: &mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> Result<Reply, ModelError> {
-        let body = self.body(request, Purpose::Reply)?;
+        request: ModelRequest<'_>,
+        hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> Result<ModelReply, ModelError> {
+        let body = self.body(request, BodyPurpose::Reply)?;
         let answer = self.http.post(&self.messages, body).await?;
         if answer.is("application/json") || answer.is("text/html") {
-            return Err(misunderstood(answer).await);
+            return Err(unexpected_body_error(answer).await);
         }
-        let mut events = Events::new(answer);
-        let mut state = StreamState::new(Ids::new(request.messages));
+        let mut events = EventReader::new(answer);
+        let mut state = MessageStream::new(CallIds::new(request.messages));
         while let Some(data) = events.next().await? {
             state.apply(&data, hear)?;
             if state.is_over() {
@@ -182,36 +183,35 @@ impl Anthropic {
         state.finish()
     }
 
-    async fn reply_in_some_form(
+    async fn reply_in_accepted_mode(
         &self,
-        request: Request<'_>,
-        hear: &mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> Result<Reply, ModelError> {
-        let asked = self.ask(request, hear).await;
+        request: ModelRequest<'_>,
+        hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> Result<ModelReply, ModelError> {
+        let asked = self.request_reply(request, hear).await;
         let Err(error) = &asked else {
             return asked;
         };
         // No event was emitted yet: the service refuses a thinking mode before it starts a reply.
-        let takes_other_form = error.kind == ErrorKind::Request
+        let takes_other_form = error.kind == ModelErrorKind::Request
             && error.message.contains("thinking.type.adaptive")
             && self.thinking_budget.is_some();
         if takes_other_form && !self.is_adaptive.swap(true, Ordering::Relaxed) {
-            return self.ask(request, hear).await;
+            return self.request_reply(request, hear).await;
         }
         asked
     }
 
-    async fn count_there(&self, request: Request<'_>) -> Result<u64, ModelError> {
+    async fn request_count(&self, request: ModelRequest<'_>) -> Result<u64, ModelError> {
         #[derive(Deserialize)]
         struct Count {
             input_tokens: u64,
         }
-        let body = self.body(request, Purpose::Count)?;
+        let body = self.body(request, BodyPurpose::Count)?;
         let answer = self.http.post(&self.count_tokens, body).await?;
-        let body = read_whole(answer).await?;
-        let count: Count = serde_json::from_slice(&body).map_err(|_| {
-            ModelError::new(ErrorKind::Stream, "cannot parse the token count")
-        })?;
+        let body = read_body(answer).await?;
+        let count: Count = serde_json::from_slice(&body)
+            .map_err(|_| ModelError::new(ModelErrorKind::Stream, "cannot parse the token count"))?;
         Ok(count.input_tokens)
     }
 }
@@ -223,11 +223,11 @@ impl Model for Anthropic {
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         async move {
-            let reply = self.reply_in_some_form(request, hear).await;
+            let reply = self.reply_in_accepted_mode(request, hear).await;
             let reply = reply.map_err(|error| self.http.without_key(error))?;
             let (input, output) = (reply.usage.input(), reply.usage.output_tokens);
             debug!(model = %self.name, input, output, stop = ?reply.stop, "model replied");
@@ -239,12 +239,12 @@ impl Model for Anthropic {
         .boxed()
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         async move {
             if !self.cannot_count.load(Ordering::Relaxed) {
-                match timeout(COUNT_LIMIT, self.count_there(request)).await {
+                match timeout(COUNT_TIMEOUT, self.request_count(request)).await {
                     Ok(Ok(count)) => return Ok(count),
-                    Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
+                    Ok(Err(error)) if error.kind == ModelErrorKind::NotFound => {
                         self.cannot_count.store(true, Ordering::Relaxed);
                     }
                     _ => {}
@@ -276,7 +276,7 @@ mod tests {
         }
         for key in ["", " \n", "sk-hush\r\nx"] {
             let error = Anthropic::new(config(key)).unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Key, "{key:?}");
+            assert_eq!(error.kind, ModelErrorKind::Key, "{key:?}");
             assert!(!format!("{error:?}").contains("hush"));
         }
     }

@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 /// Assigns the ids of one reply's calls. They are unique within a conversation even if a server
 /// repeats its ids, because results, approvals and events refer to calls by id.
 #[derive(Debug)]
-pub(crate) struct Ids<'a> {
+pub(crate) struct CallIds<'a> {
     before: &'a [Arc<Message>],
     given: BTreeSet<CallId>,
 }
 
-impl<'a> Ids<'a> {
+impl<'a> CallIds<'a> {
     /// For a reply to `messages`.
     pub(crate) fn new(messages: &'a [Arc<Message>]) -> Self {
         Self {
@@ -55,7 +55,7 @@ fn new_id() -> CallId {
 }
 
 /// Whether a reply with this stop reason may end in the middle of its last block.
-pub(crate) fn cuts(stop: &Stop) -> bool {
+pub(crate) fn may_truncate(stop: &Stop) -> bool {
     matches!(
         stop,
         Stop::MaxTokens | Stop::ModelContextWindowExceeded | Stop::Refusal
@@ -63,22 +63,22 @@ pub(crate) fn cuts(stop: &Stop) -> bool {
 }
 
 /// Maximum length of a tool name that providers accept.
-const LONGEST_NAME: usize = 64;
+const MAX_TOOL_NAME_LEN: usize = 64;
 
 /// A tool name that a provider accepts, and why the call must not run if the name had to be
 /// changed. Models invent names, and an invalid one would make every later request of the
 /// conversation fail. No tool has an invalid name.
-pub(crate) fn read_name(name: String) -> (String, Option<String>) {
+pub(crate) fn sanitize_tool_name(name: String) -> (String, Option<String>) {
     let is_legal = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_legal) {
+    if (1..=MAX_TOOL_NAME_LEN).contains(&name.len()) && name.chars().all(is_legal) {
         return (name, None);
     }
     let legal: String = name
         .chars()
         .map(|letter| if is_legal(letter) { letter } else { '_' })
-        .take(LONGEST_NAME)
+        .take(MAX_TOOL_NAME_LEN)
         .collect();
-    let shown: String = name.chars().take(2 * LONGEST_NAME).collect();
+    let shown: String = name.chars().take(2 * MAX_TOOL_NAME_LEN).collect();
     let reason = format!("there is no tool `{shown}`");
     if legal.is_empty() {
         ("unnamed".to_owned(), Some(reason))
@@ -90,7 +90,7 @@ pub(crate) fn read_name(name: String) -> (String, Option<String>) {
 /// The input of a call, always an object, and the reason if the call must not run.
 ///
 /// `is_cut`: the reply was cut off in or directly after this call.
-pub(crate) fn read_input(text: &str, is_cut: bool) -> (Value, Option<String>) {
+pub(crate) fn parse_input(text: &str, is_cut: bool) -> (Value, Option<String>) {
     let parsed = match text.trim().is_empty() {
         // Providers send no input to mean `{}`. But if the reply was cut off here, the input was
         // still to come.
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn names_that_providers_refuse_are_made_ones_that_they_take() {
         let check = |name: &str, expect: &str| {
-            let (legal, reason) = read_name(name.to_owned());
+            let (legal, reason) = sanitize_tool_name(name.to_owned());
             assert_eq!(legal, expect);
             assert_eq!(reason.is_some(), name != expect, "{name}");
         };
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn inputs_are_objects_or_broken() {
         fn check(text: &str, is_cut: bool, expect: Value, broken: bool) {
-            let (input, reason) = read_input(text, is_cut);
+            let (input, reason) = parse_input(text, is_cut);
             assert_eq!(
                 (input, reason.is_some()),
                 (expect, broken),
@@ -168,7 +168,7 @@ mod tests {
             role: Role::Assistant,
             content: vec![Block::text("so"), call("call_0")],
         })];
-        let mut ids = Ids::new(&messages);
+        let mut ids = CallIds::new(&messages);
         let claimed = [
             Some("call_0"),
             Some("call_1"),

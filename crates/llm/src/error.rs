@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ModelError {
-    pub kind: ErrorKind,
+    pub kind: ModelErrorKind,
     /// What failed and why, for the user. Never contains a key.
     pub message: String,
     /// Whether the provider says to retry. Takes precedence over the default of the kind.
@@ -17,7 +17,7 @@ pub struct ModelError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum ModelErrorKind {
     /// The key is missing or not accepted (401, 403).
     Key,
     /// No such model or address (404).
@@ -39,7 +39,7 @@ pub enum ErrorKind {
 }
 
 impl ModelError {
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -50,12 +50,15 @@ impl ModelError {
 
     pub fn is_retryable(&self) -> bool {
         self.should_retry.unwrap_or(match self.kind {
-            ErrorKind::RateLimit
-            | ErrorKind::Overloaded
-            | ErrorKind::Server
-            | ErrorKind::Network
-            | ErrorKind::Stream => true,
-            ErrorKind::Key | ErrorKind::NotFound | ErrorKind::Request | ErrorKind::TooLong => false,
+            ModelErrorKind::RateLimit
+            | ModelErrorKind::Overloaded
+            | ModelErrorKind::Server
+            | ModelErrorKind::Network
+            | ModelErrorKind::Stream => true,
+            ModelErrorKind::Key
+            | ModelErrorKind::NotFound
+            | ModelErrorKind::Request
+            | ModelErrorKind::TooLong => false,
         })
     }
 }

@@ -13,30 +13,34 @@ use base64::engine::general_purpose::STANDARD;
 use protocol::{Block, Image, Message};
 use serde_json::Value;
 
-use crate::model::Request;
+use crate::model::ModelRequest;
 
 /// Tokens that a provider adds to each message.
-const MESSAGE: u64 = 4;
+const MESSAGE_OVERHEAD_TOKENS: u64 = 4;
 /// Tokens of a block besides its text: its type and ids.
-const BLOCK: u64 = 4;
+const BLOCK_OVERHEAD_TOKENS: u64 = 4;
 /// Tokens that a provider adds once if there are tools, and for each tool.
-const TOOLS: u64 = 340;
-const TOOL: u64 = 16;
+const TOOLS_OVERHEAD_TOKENS: u64 = 340;
+const TOOL_OVERHEAD_TOKENS: u64 = 16;
 /// Providers scale images down to about this many tokens.
-const LARGEST_IMAGE: u64 = 1_600;
+const MAX_IMAGE_TOKENS: u64 = 1_600;
 /// Pixels per token of an image.
-const PIXELS: u64 = 750;
+const PIXELS_PER_TOKEN: u64 = 750;
 
 /// Estimates a whole request.
-pub fn estimate(request: Request<'_>) -> u64 {
+pub fn estimate(request: ModelRequest<'_>) -> u64 {
     let system: u64 = request.system.iter().map(|text| estimate_text(text)).sum();
-    let about_tools = if request.tools.is_empty() { 0 } else { TOOLS };
+    let about_tools = if request.tools.is_empty() {
+        0
+    } else {
+        TOOLS_OVERHEAD_TOKENS
+    };
     let tools: u64 = request
         .tools
         .iter()
         .map(|tool| {
             let words = estimate_text(&tool.name) + estimate_text(&tool.description);
-            TOOL + words + estimate_json(&tool.input_schema)
+            TOOL_OVERHEAD_TOKENS + words + estimate_json(&tool.input_schema)
         })
         .sum();
     let messages = request.messages.iter();
@@ -45,7 +49,7 @@ pub fn estimate(request: Request<'_>) -> u64 {
 }
 
 pub fn estimate_message(message: &Message) -> u64 {
-    MESSAGE + estimate_blocks(&message.content)
+    MESSAGE_OVERHEAD_TOKENS + estimate_blocks(&message.content)
 }
 
 pub fn estimate_blocks(blocks: &[Block]) -> u64 {
@@ -53,7 +57,7 @@ pub fn estimate_blocks(blocks: &[Block]) -> u64 {
 }
 
 fn estimate_block(block: &Block) -> u64 {
-    BLOCK
+    BLOCK_OVERHEAD_TOKENS
         + match block {
             Block::Text { text, .. } => estimate_text(text),
             Block::Thinking { thinking, .. } => estimate_text(thinking),
@@ -90,8 +94,8 @@ fn estimate_json(value: &Value) -> u64 {
 
 fn estimate_image(Image::Base64 { data, .. }: &Image) -> u64 {
     let pixels = png_size(data).map(|(width, height)| u64::from(width) * u64::from(height));
-    pixels.map_or(LARGEST_IMAGE, |pixels| {
-        pixels.div_ceil(PIXELS).min(LARGEST_IMAGE)
+    pixels.map_or(MAX_IMAGE_TOKENS, |pixels| {
+        pixels.div_ceil(PIXELS_PER_TOKEN).min(MAX_IMAGE_TOKENS)
     })
 }
 
@@ -112,11 +116,11 @@ pub struct Calibration {
 }
 
 /// Smaller requests are not sampled: the constant overhead dominates their counts.
-const WORTH_LEARNING: u64 = 200;
+const MIN_SAMPLE_TOKENS: u64 = 200;
 /// One in this many requests is sampled.
-const OF_REQUESTS: u64 = 16;
+const SAMPLE_EVERY_REQUESTS: u64 = 16;
 /// Weight of a new sample against the earlier ones.
-const WEIGHT: f64 = 0.3;
+const SAMPLE_WEIGHT: f64 = 0.3;
 
 impl Calibration {
     /// Whether to sample this request. Estimating costs time proportional to the request's length,
@@ -124,18 +128,18 @@ impl Calibration {
     pub fn is_due(&self) -> bool {
         self.requests
             .fetch_add(1, Ordering::Relaxed)
-            .is_multiple_of(OF_REQUESTS)
+            .is_multiple_of(SAMPLE_EVERY_REQUESTS)
     }
 
     /// Records that the provider counted `counted` tokens where `estimated` were estimated.
     pub fn learn(&self, estimated: u64, counted: u64) {
-        if estimated < WORTH_LEARNING || counted == 0 {
+        if estimated < MIN_SAMPLE_TOKENS || counted == 0 {
             return;
         }
         // Bounded, so that a server that reports nonsense cannot block every later request.
         let seen = (counted as f64 / estimated as f64).clamp(0.25, 4.0);
         let mut ratio = self.ratio();
-        *ratio = Some(ratio.map_or(seen, |ratio| ratio + WEIGHT * (seen - ratio)));
+        *ratio = Some(ratio.map_or(seen, |ratio| ratio + SAMPLE_WEIGHT * (seen - ratio)));
     }
 
     fn ratio(&self) -> MutexGuard<'_, Option<f64>> {
@@ -182,7 +186,7 @@ mod tests {
                     data: data.into(),
                 },
             };
-            assert_eq!(estimate_block(&block), BLOCK + expect);
+            assert_eq!(estimate_block(&block), BLOCK_OVERHEAD_TOKENS + expect);
         }
         let png = |width: u32, height: u32| {
             let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
@@ -193,13 +197,17 @@ mod tests {
         };
         check("image/png", &png(300, 250), 100);
         check("image/png", &png(1, 1), 1);
-        check("image/png", &png(u32::MAX, u32::MAX), LARGEST_IMAGE);
-        check("image/jpeg", &STANDARD.encode([9; 10_000]), LARGEST_IMAGE);
-        check("image/png", "", LARGEST_IMAGE);
+        check("image/png", &png(u32::MAX, u32::MAX), MAX_IMAGE_TOKENS);
+        check(
+            "image/jpeg",
+            &STANDARD.encode([9; 10_000]),
+            MAX_IMAGE_TOKENS,
+        );
+        check("image/png", "", MAX_IMAGE_TOKENS);
         check(
             "image/png",
             "????????????????????????????????",
-            LARGEST_IMAGE,
+            MAX_IMAGE_TOKENS,
         );
     }
 
@@ -225,7 +233,7 @@ mod tests {
         };
         let messages = [message(Block::text("hello")), message(call)];
         let count = |system, tools, messages| {
-            estimate(Request {
+            estimate(ModelRequest {
                 system,
                 tools,
                 messages,

@@ -11,20 +11,20 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{ErrorKind, ModelError};
+use crate::error::{ModelError, ModelErrorKind};
 
 /// Maximum length of a provider's message, in characters.
-const MOST_WORDS: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 1_000;
 
 /// An error as the provider reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ProviderError {
     /// Such as `overloaded_error`; empty if the provider does not name it.
     pub(crate) name: String,
     pub(crate) words: String,
 }
 
-impl Problem {
+impl ProviderError {
     /// From an `error` object, or from the string that some servers send instead.
     pub(crate) fn from_value(error: &Value) -> Self {
         let text = |key: &str| match error.get(key) {
@@ -39,7 +39,7 @@ impl Problem {
         // `invalid_request_error` for almost everything.
         Self {
             name: text("code").or_else(|| text("type")).unwrap_or_default(),
-            words: clean(&words.unwrap_or_else(|| error.to_string())),
+            words: clean_line(&words.unwrap_or_else(|| error.to_string())),
         }
     }
 
@@ -62,27 +62,29 @@ impl Problem {
     }
 
     /// The kind, if the provider's error alone determines it.
-    fn kind(&self) -> Option<ErrorKind> {
+    fn kind(&self) -> Option<ModelErrorKind> {
         if is_too_long(self) {
-            return Some(ErrorKind::TooLong);
+            return Some(ModelErrorKind::TooLong);
         }
         // Not `invalid_request_error` and `api_error`: compatible servers use these for everything,
         // so the status is more specific.
         match self.name.as_str() {
-            "authentication_error" | "permission_error" | "invalid_api_key" => Some(ErrorKind::Key),
-            "not_found_error" | "model_not_found" => Some(ErrorKind::NotFound),
-            "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => {
-                Some(ErrorKind::RateLimit)
+            "authentication_error" | "permission_error" | "invalid_api_key" => {
+                Some(ModelErrorKind::Key)
             }
-            "overloaded_error" => Some(ErrorKind::Overloaded),
-            "timeout_error" => Some(ErrorKind::Server),
+            "not_found_error" | "model_not_found" => Some(ModelErrorKind::NotFound),
+            "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => {
+                Some(ModelErrorKind::RateLimit)
+            }
+            "overloaded_error" => Some(ModelErrorKind::Overloaded),
+            "timeout_error" => Some(ModelErrorKind::Server),
             _ => None,
         }
     }
 }
 
 /// Providers have no common name for this error. Their messages are stable enough to match.
-fn is_too_long(problem: &Problem) -> bool {
+fn is_too_long(problem: &ProviderError) -> bool {
     let words = problem.words.to_ascii_lowercase();
     matches!(
         problem.name.as_str(),
@@ -98,15 +100,15 @@ fn is_too_long(problem: &Problem) -> bool {
 }
 
 /// The error for a response with a status other than success.
-pub(crate) fn from_answer(
+pub(crate) fn from_response(
     status: u16,
     headers: &HeaderMap,
     body: &[u8],
     now: Timestamp,
 ) -> ModelError {
-    let problem = Problem::from_body(body).unwrap_or_else(|| Problem {
+    let problem = ProviderError::from_body(body).unwrap_or_else(|| ProviderError {
         name: String::new(),
-        words: clean(&String::from_utf8_lossy(body)),
+        words: clean_line(&String::from_utf8_lossy(body)),
     });
     let reason = StatusCode::from_u16(status)
         .ok()
@@ -121,11 +123,11 @@ pub(crate) fn from_answer(
     if let Some(place) = text(headers, LOCATION.as_str()) {
         message = format!(
             "{message}; it redirects to `{}`, and redirects are not followed because of the key",
-            clean(place)
+            clean_line(place)
         );
     }
     if let Some(id) = text(headers, "request-id").or_else(|| text(headers, "x-request-id")) {
-        message = format!("{message} [request {}]", clean(id));
+        message = format!("{message} [request {}]", clean_line(id));
     }
     let kind = problem.kind().unwrap_or(kind_of_status(status));
     let out_of_money = (problem.name == "insufficient_quota").then_some(false);
@@ -138,23 +140,23 @@ pub(crate) fn from_answer(
 
 /// An error that arrives in the middle of a stream, after a success status.
 pub(crate) fn from_stream(error: &Value) -> ModelError {
-    let problem = Problem::from_value(error);
+    let problem = ProviderError::from_value(error);
     let kind = problem.kind().unwrap_or(match problem.name.as_str() {
-        "invalid_request_error" | "request_too_large" => ErrorKind::Request,
-        _ => ErrorKind::Server,
+        "invalid_request_error" | "request_too_large" => ModelErrorKind::Request,
+        _ => ModelErrorKind::Server,
     });
     let said = problem.describe();
     ModelError::new(kind, format!("cannot get the whole reply: {said}"))
 }
 
-fn kind_of_status(status: u16) -> ErrorKind {
+fn kind_of_status(status: u16) -> ModelErrorKind {
     match status {
-        401 | 403 => ErrorKind::Key,
-        404 | 300..=399 => ErrorKind::NotFound,
-        429 => ErrorKind::RateLimit,
-        503 | 529 => ErrorKind::Overloaded,
-        408 | 409 | 500.. => ErrorKind::Server,
-        _ => ErrorKind::Request,
+        401 | 403 => ModelErrorKind::Key,
+        404 | 300..=399 => ModelErrorKind::NotFound,
+        429 => ModelErrorKind::RateLimit,
+        503 | 529 => ModelErrorKind::Overloaded,
+        408 | 409 | 500.. => ModelErrorKind::Server,
+        _ => ModelErrorKind::Request,
     }
 }
 
@@ -188,11 +190,11 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 }
 
 /// One line of bounded length, without control characters.
-pub(crate) fn clean(text: &str) -> String {
+pub(crate) fn clean_line(text: &str) -> String {
     let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
     let line = line.join(" ");
-    match line.char_indices().nth(MOST_WORDS) {
+    match line.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
@@ -216,34 +218,34 @@ mod tests {
             })
             .collect();
         let now = "2026-01-31T12:00:00Z".parse().unwrap();
-        from_answer(status, &headers, body.as_bytes(), now)
+        from_response(status, &headers, body.as_bytes(), now)
     }
 
     #[test]
     fn status_and_type_choose_the_kind() {
-        fn check(status: u16, name: &str, expect: ErrorKind) {
+        fn check(status: u16, name: &str, expect: ModelErrorKind) {
             let body = json!({"type": "error", "error": {"type": name, "message": "no"}});
             let error = failure(status, &[], &body.to_string());
             assert_eq!(error.kind, expect, "{status} {name}");
             assert!(error.message.contains(name), "{}", error.message);
         }
-        check(400, "invalid_request_error", ErrorKind::Request);
-        check(401, "authentication_error", ErrorKind::Key);
-        check(401, "invalid_request_error", ErrorKind::Key);
-        check(402, "billing_error", ErrorKind::Request);
-        check(403, "permission_error", ErrorKind::Key);
-        check(404, "not_found_error", ErrorKind::NotFound);
-        check(408, "timeout_error", ErrorKind::Server);
-        check(409, "", ErrorKind::Server);
-        check(413, "request_too_large", ErrorKind::Request);
-        check(422, "", ErrorKind::Request);
-        check(429, "rate_limit_error", ErrorKind::RateLimit);
-        check(500, "api_error", ErrorKind::Server);
-        check(500, "overloaded_error", ErrorKind::Overloaded);
-        check(502, "", ErrorKind::Server);
-        check(503, "", ErrorKind::Overloaded);
-        check(529, "overloaded_error", ErrorKind::Overloaded);
-        check(307, "", ErrorKind::NotFound);
+        check(400, "invalid_request_error", ModelErrorKind::Request);
+        check(401, "authentication_error", ModelErrorKind::Key);
+        check(401, "invalid_request_error", ModelErrorKind::Key);
+        check(402, "billing_error", ModelErrorKind::Request);
+        check(403, "permission_error", ModelErrorKind::Key);
+        check(404, "not_found_error", ModelErrorKind::NotFound);
+        check(408, "timeout_error", ModelErrorKind::Server);
+        check(409, "", ModelErrorKind::Server);
+        check(413, "request_too_large", ModelErrorKind::Request);
+        check(422, "", ModelErrorKind::Request);
+        check(429, "rate_limit_error", ModelErrorKind::RateLimit);
+        check(500, "api_error", ModelErrorKind::Server);
+        check(500, "overloaded_error", ModelErrorKind::Overloaded);
+        check(502, "", ModelErrorKind::Server);
+        check(503, "", ModelErrorKind::Overloaded);
+        check(529, "overloaded_error", ModelErrorKind::Overloaded);
+        check(307, "", ModelErrorKind::NotFound);
     }
 
     #[test]
@@ -266,7 +268,7 @@ mod tests {
         ] {
             let body = json!({"error": {"type": name, "message": words}});
             let error = failure(400, &[], &body.to_string());
-            assert_eq!(error.kind, ErrorKind::TooLong, "{name} {words}");
+            assert_eq!(error.kind, ModelErrorKind::TooLong, "{name} {words}");
             assert!(!error.is_retryable());
         }
     }
@@ -364,12 +366,12 @@ mod tests {
     #[test]
     fn errors_in_mid_stream_have_only_a_name() {
         for (name, kind) in [
-            ("overloaded_error", ErrorKind::Overloaded),
-            ("rate_limit_error", ErrorKind::RateLimit),
-            ("api_error", ErrorKind::Server),
-            ("authentication_error", ErrorKind::Key),
-            ("invalid_request_error", ErrorKind::Request),
-            ("something_new", ErrorKind::Server),
+            ("overloaded_error", ModelErrorKind::Overloaded),
+            ("rate_limit_error", ModelErrorKind::RateLimit),
+            ("api_error", ModelErrorKind::Server),
+            ("authentication_error", ModelErrorKind::Key),
+            ("invalid_request_error", ModelErrorKind::Request),
+            ("something_new", ModelErrorKind::Server),
         ] {
             let error = from_stream(&json!({"type": name, "message": "sorry"}));
             assert_eq!(error.kind, kind);

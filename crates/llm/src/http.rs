@@ -17,18 +17,18 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::error::{ErrorKind, ModelError};
+use crate::error::{ModelError, ModelErrorKind};
 use crate::failure;
 
 /// Maximum number of bytes read of an error response.
-const MOST_ERROR_BYTES: usize = 64 << 10;
+const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// Shorter keys are placeholders for servers that need none.
-const LEAST_KEY_BYTES: usize = 6;
+const MIN_KEY_BYTES: usize = 6;
 
 /// The address of a provider, and how to reach it.
 #[derive(Debug)]
-pub(crate) struct Route<'a> {
+pub(crate) struct ProviderRoute<'a> {
     pub(crate) base_url: &'a str,
     pub(crate) proxy: Option<&'a SecretString>,
     pub(crate) connect_limit: Duration,
@@ -36,12 +36,12 @@ pub(crate) struct Route<'a> {
     pub(crate) silence_limit: Duration,
 }
 
-type Built = Option<Result<Client, String>>;
+type ClientSlot = Option<Result<Client, String>>;
 
 #[derive(Debug)]
-pub(crate) struct Http {
+pub(crate) struct HttpClient {
     /// `None` until the client is built.
-    client: watch::Receiver<Built>,
+    client: watch::Receiver<ClientSlot>,
     /// Sent with each request. The key's header is marked as sensitive.
     headers: HeaderMap,
     key: Option<SecretString>,
@@ -54,9 +54,9 @@ pub(crate) struct KeyHeader {
     pub(crate) prefix: &'static str,
 }
 
-impl Http {
+impl HttpClient {
     pub(crate) fn new(
-        route: &Route<'_>,
+        route: &ProviderRoute<'_>,
         key: Option<&SecretString>,
         key_header: KeyHeader,
         mut headers: HeaderMap,
@@ -73,14 +73,14 @@ impl Http {
             let value = HeaderValue::try_from(value).ok().filter(|_| fits);
             let mut value = value.ok_or_else(|| {
                 let message = "cannot use the key: it has characters that are not allowed in a key";
-                ModelError::new(ErrorKind::Key, message)
+                ModelError::new(ModelErrorKind::Key, message)
             })?;
             value.set_sensitive(true);
             headers.insert(key_header.name, value);
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(Self {
-            client: build(route)?,
+            client: build_client(route)?,
             headers,
             key,
             silence_limit: route.silence_limit,
@@ -92,7 +92,7 @@ impl Http {
     }
 
     /// Sends a body and waits for the head of a successful response.
-    pub(crate) async fn post(&self, url: &Url, body: Vec<u8>) -> Result<Answer, ModelError> {
+    pub(crate) async fn post(&self, url: &Url, body: Vec<u8>) -> Result<HttpAnswer, ModelError> {
         let client = self.client().await?;
         let request = client.post(url.clone()).headers(self.headers.clone());
         let response = timeout(self.silence_limit, request.body(body).send())
@@ -104,7 +104,7 @@ impl Http {
             })?;
         let status = response.status();
         let headers = response.headers().clone();
-        let mut answer = Answer {
+        let mut answer = HttpAnswer {
             response,
             silence_limit: self.silence_limit,
         };
@@ -115,12 +115,17 @@ impl Http {
         let mut body = Vec::new();
         while let Ok(Some(chunk)) = answer.chunk().await {
             body.extend_from_slice(chunk.as_ref());
-            if body.len() > MOST_ERROR_BYTES {
+            if body.len() > MAX_ERROR_BODY_BYTES {
                 break;
             }
         }
         let now = Timestamp::now();
-        Err(failure::from_answer(status.as_u16(), &headers, &body, now))
+        Err(failure::from_response(
+            status.as_u16(),
+            &headers,
+            &body,
+            now,
+        ))
     }
 
     async fn client(&self) -> Result<Client, ModelError> {
@@ -135,7 +140,7 @@ impl Http {
         let message = format!("cannot prepare connections: {why}");
         Err(ModelError {
             should_retry: Some(false),
-            ..ModelError::new(ErrorKind::Network, message)
+            ..ModelError::new(ModelErrorKind::Network, message)
         })
     }
 
@@ -147,7 +152,7 @@ impl Http {
     pub(crate) fn without_key(&self, mut error: ModelError) -> ModelError {
         // A shorter key is no secret, and its characters may occur in any word.
         if let Some(key) = &self.key
-            && key.expose_secret().len() >= LEAST_KEY_BYTES
+            && key.expose_secret().len() >= MIN_KEY_BYTES
         {
             error.message = error.message.replace(key.expose_secret(), "[key]");
         }
@@ -157,12 +162,12 @@ impl Http {
 
 /// A response whose body is read as it arrives.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     response: Response,
     silence_limit: Duration,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// Whether the body has this media type, as declared by the server.
     pub(crate) fn is(&self, media_type: &str) -> bool {
         let value = self.response.headers().get(CONTENT_TYPE);
@@ -179,7 +184,7 @@ impl Answer {
             .await
             .map_err(|_| silent(self.silence_limit))?
             .map_err(|error| ModelError {
-                kind: ErrorKind::Stream,
+                kind: ModelErrorKind::Stream,
                 ..network(format_args!("cannot read the whole reply"), &error)
             })
     }
@@ -192,7 +197,7 @@ impl Answer {
 
 fn silent(limit: Duration) -> ModelError {
     let message = format!("cannot read the whole reply: no data for {limit:?}");
-    ModelError::new(ErrorKind::Stream, message)
+    ModelError::new(ModelErrorKind::Stream, message)
 }
 
 /// Shows only the innermost cause: the outer ones repeat each other.
@@ -205,24 +210,24 @@ fn network(what: impl Display, error: &reqwest::Error) -> ModelError {
         // The error's own text would contain the URL.
         None if error.is_timeout() => "it took too long".to_owned(),
         None => "the request failed".to_owned(),
-        Some(_) => failure::clean(&cause.to_string()),
+        Some(_) => failure::clean_line(&cause.to_string()),
     };
-    ModelError::new(ErrorKind::Network, format!("{what}: {cause}"))
+    ModelError::new(ModelErrorKind::Network, format!("{what}: {cause}"))
 }
 
-fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
+fn build_client(route: &ProviderRoute<'_>) -> Result<watch::Receiver<ClientSlot>, ModelError> {
     let mut builder = Client::builder()
         .no_proxy()
         .redirect(Policy::none())
         .connect_timeout(route.connect_limit)
         .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
-    let mut over_tls = parse_base(route.base_url)?.scheme() == "https";
+    let mut over_tls = parse_base_url(route.base_url)?.scheme() == "https";
     if let Some(proxy) = route.proxy {
         let proxy = proxy.expose_secret();
         // Its error would show the address, which may contain a password.
         let chosen = Proxy::all(proxy).map_err(|_| {
             let message = "cannot parse the proxy address";
-            ModelError::new(ErrorKind::Request, message)
+            ModelError::new(ModelErrorKind::Request, message)
         })?;
         builder = builder.proxy(chosen);
         over_tls |= proxy.starts_with("https:");
@@ -244,7 +249,7 @@ fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
             .spawn(move || sender.send_replace(finish(builder)));
         if let Err(error) = started {
             let message = format!("cannot start a thread: {error}");
-            return Err(ModelError::new(ErrorKind::Network, message));
+            return Err(ModelError::new(ModelErrorKind::Network, message));
         }
     } else {
         sender.send_replace(finish(builder.tls_certs_only([])));
@@ -255,7 +260,7 @@ fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
 /// The URL of `path` under a base URL, which may be given with or without `/v1` and a trailing
 /// slash. A base URL that already ends with the path is used unchanged.
 pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ModelError> {
-    let mut url = parse_base(base_url)?;
+    let mut url = parse_base_url(base_url)?;
     let base = url.path().trim_end_matches('/');
     let whole = if base.ends_with(path) {
         base.to_owned()
@@ -266,10 +271,10 @@ pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ModelError> {
     Ok(url)
 }
 
-fn parse_base(base_url: &str) -> Result<Url, ModelError> {
+fn parse_base_url(base_url: &str) -> Result<Url, ModelError> {
     let bad = |why: &str| {
         let message = format!("cannot use the base URL: {why}");
-        Err(ModelError::new(ErrorKind::Request, message))
+        Err(ModelError::new(ModelErrorKind::Request, message))
     };
     match Url::parse(base_url.trim()) {
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
@@ -278,7 +283,7 @@ fn parse_base(base_url: &str) -> Result<Url, ModelError> {
         Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
         _ => bad(&format!(
             "`{}` does not begin with `https://` or `http://`",
-            failure::clean(base_url)
+            failure::clean_line(base_url)
         )),
     }
 }
@@ -291,19 +296,19 @@ mod tests {
 
     use super::*;
 
-    const ROUTE: Route<'_> = Route {
+    const ROUTE: ProviderRoute<'_> = ProviderRoute {
         base_url: "http://127.0.0.1:9",
         proxy: None,
         connect_limit: Duration::from_secs(1),
         silence_limit: Duration::from_secs(1),
     };
 
-    fn http(route: &Route<'_>, key: &str) -> Result<Http, ModelError> {
+    fn http(route: &ProviderRoute<'_>, key: &str) -> Result<HttpClient, ModelError> {
         let header = KeyHeader {
             name: AUTHORIZATION,
             prefix: "Bearer ",
         };
-        Http::new(route, Some(&key.into()), header, HeaderMap::new())
+        HttpClient::new(route, Some(&key.into()), header, HeaderMap::new())
     }
 
     #[test]
@@ -341,12 +346,12 @@ mod tests {
             "/v1",
         ] {
             let error = endpoint(bad, "/x").unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Request, "{bad}");
+            assert_eq!(error.kind, ModelErrorKind::Request, "{bad}");
         }
         let error = endpoint("https://me:hush@host", "/x").unwrap_err();
         assert!(!error.message.contains("hush"));
         let proxy = SecretString::from("://me:hush@proxy");
-        let route = Route {
+        let route = ProviderRoute {
             proxy: Some(&proxy),
             ..ROUTE
         };
@@ -359,7 +364,7 @@ mod tests {
         let http = http(&ROUTE, "sk-hush\n").unwrap();
         assert_eq!(http.headers[AUTHORIZATION], "Bearer sk-hush");
         assert!(!format!("{http:?}").contains("hush"));
-        let error = ModelError::new(ErrorKind::Key, "bad key `sk-hush`, not `sk-hush`");
+        let error = ModelError::new(ModelErrorKind::Key, "bad key `sk-hush`, not `sk-hush`");
         assert_eq!(
             http.without_key(error).message,
             "bad key `[key]`, not `[key]`"
@@ -373,7 +378,7 @@ mod tests {
             "sk hush",
         ] {
             let error = self::http(&ROUTE, bad).unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Key);
+            assert_eq!(error.kind, ModelErrorKind::Key);
             assert!(!format!("{error:?}").contains("hush"));
         }
         assert!(!self::http(&ROUTE, " ").unwrap().has_key());
@@ -382,7 +387,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_is_there_with_and_without_tls() {
         http(&ROUTE, "key").unwrap().client().await.unwrap();
-        let route = Route {
+        let route = ProviderRoute {
             base_url: "https://127.0.0.1:9",
             ..ROUTE
         };

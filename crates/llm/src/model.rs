@@ -19,13 +19,13 @@ pub trait Model: Send + Sync + Debug {
     /// all.
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>>;
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 
     /// The number of input tokens of the request, counted by the provider if it can, else
     /// estimated.
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>>;
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>>;
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
@@ -35,13 +35,13 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         (**self).reply(request, hear)
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         (**self).count(request)
     }
 }
@@ -49,7 +49,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 /// Everything that is sent to a model. Borrowed, so that a long history is not copied for each
 /// request.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct ModelRequest<'a> {
     /// The system prompt, in blocks from the most to the least stable.
     pub system: &'a [String],
     pub tools: &'a [ToolDefinition],
@@ -61,7 +61,7 @@ pub struct Request<'a> {
 
 /// A part of a reply, or a progress report, emitted as it arrives.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece<'a> {
+pub enum ReplyEvent<'a> {
     Text(&'a str),
     Thinking(&'a str),
     /// JSON text of a call's input; empty when the call starts.
@@ -83,7 +83,7 @@ pub enum Piece<'a> {
 
 /// A complete reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     /// Thinking, text and calls in order. Every call's input is a JSON object.
     pub content: Vec<Block>,
     pub stop: Stop,

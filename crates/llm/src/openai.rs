@@ -18,17 +18,17 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use secrecy::SecretString;
 use tracing::debug;
 
-use crate::calls::Ids;
-use crate::error::{ErrorKind, ModelError};
+use crate::calls::CallIds;
+use crate::error::{ModelError, ModelErrorKind};
 use crate::estimate::{Calibration, estimate, estimate_blocks};
-use crate::events::{Events, misunderstood, read_whole};
-use crate::http::{Answer, Http, KeyHeader, Route, endpoint};
-use crate::model::{Model, Piece, Reply, Request};
-use crate::openai::body::Body;
-use crate::openai::stream::StreamState;
+use crate::events::{EventReader, read_body, unexpected_body_error};
+use crate::http::{HttpAnswer, HttpClient, KeyHeader, ProviderRoute, endpoint};
+use crate::model::{Model, ModelReply, ModelRequest, ReplyEvent};
+use crate::openai::body::CompletionBody;
+use crate::openai::stream::CompletionStream;
 
 /// How long to wait for token counts once the reply is complete.
-const FIGURES_LIMIT: Duration = Duration::from_secs(5);
+const USAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
@@ -70,7 +70,7 @@ pub struct OpenAi {
     name: String,
     model: String,
     completions: Url,
-    http: Http,
+    http: HttpClient,
     /// The server reported that it accepts the reply limit only by its newer name.
     has_newer_limit: AtomicBool,
     calibration: Calibration,
@@ -78,7 +78,7 @@ pub struct OpenAi {
 
 impl OpenAi {
     pub fn new(config: OpenAiConfig) -> Result<Self, ModelError> {
-        let route = Route {
+        let route = ProviderRoute {
             base_url: &config.base_url,
             proxy: config.proxy.as_ref(),
             connect_limit: config.connect_limit,
@@ -93,55 +93,55 @@ impl OpenAi {
             name: config.name,
             model: config.model,
             completions: endpoint(&config.base_url, "/chat/completions")?,
-            http: Http::new(&route, key, key_header, HeaderMap::new())?,
+            http: HttpClient::new(&route, key, key_header, HeaderMap::new())?,
             has_newer_limit: AtomicBool::new(false),
             calibration: Calibration::default(),
         })
     }
 
-    async fn post(&self, request: Request<'_>) -> Result<Answer, ModelError> {
+    async fn post(&self, request: ModelRequest<'_>) -> Result<HttpAnswer, ModelError> {
         let limit = if self.has_newer_limit.load(Ordering::Relaxed) {
             "max_completion_tokens"
         } else {
             "max_tokens"
         };
-        let body = Body {
+        let body = CompletionBody {
             model: &self.model,
             request,
             limit,
         };
         let body = serde_json::to_vec(&body).map_err(|error| {
             let message = format!("cannot serialise the request: {error}");
-            ModelError::new(ErrorKind::Request, message)
+            ModelError::new(ModelErrorKind::Request, message)
         })?;
         self.http.post(&self.completions, body).await
     }
 
     /// The reply, and the server's token counts if it sent any.
-    async fn ask(
+    async fn request_reply(
         &self,
-        request: Request<'_>,
-        hear: &mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> Result<(Reply, Option<Usage>), ModelError> {
+        request: ModelRequest<'_>,
+        hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> Result<(ModelReply, Option<Usage>), ModelError> {
         let mut answer = self.post(request).await;
         if let Err(error) = &answer
-            && error.kind == ErrorKind::Request
+            && error.kind == ModelErrorKind::Request
             && error.message.contains("max_completion_tokens")
             && !self.has_newer_limit.swap(true, Ordering::Relaxed)
         {
             answer = self.post(request).await;
         }
         let answer = answer?;
-        let mut state = StreamState::new(Ids::new(request.messages));
+        let mut state = CompletionStream::new(CallIds::new(request.messages));
         if answer.is("text/html") {
-            return Err(misunderstood(answer).await);
+            return Err(unexpected_body_error(answer).await);
         }
         if answer.is("application/json") {
-            let body = read_whole(answer).await?;
+            let body = read_body(answer).await?;
             state.apply(&String::from_utf8_lossy(&body), hear)?;
             return state.finish();
         }
-        let mut events = Events::new(answer);
+        let mut events = EventReader::new(answer);
         loop {
             match events.next().await {
                 Ok(Some(data)) => state.apply(&data, hear)?,
@@ -155,13 +155,13 @@ impl OpenAi {
                 break;
             }
             if state.is_whole() {
-                events.hurry(FIGURES_LIMIT);
+                events.hurry(USAGE_TIMEOUT);
             }
         }
         state.finish()
     }
 
-    fn estimate(&self, request: Request<'_>) -> u64 {
+    fn estimate(&self, request: ModelRequest<'_>) -> u64 {
         self.calibration.apply(estimate(request))
     }
 }
@@ -173,11 +173,11 @@ impl Model for OpenAi {
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         async move {
-            let asked = self.ask(request, hear).await;
+            let asked = self.request_reply(request, hear).await;
             let (mut reply, usage) = asked.map_err(|error| self.http.without_key(error))?;
             match usage {
                 Some(usage) if self.calibration.is_due() => {
@@ -202,7 +202,7 @@ impl Model for OpenAi {
         .boxed()
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         future::ready(Ok(self.estimate(request))).boxed()
     }
 }
@@ -226,7 +226,7 @@ mod tests {
             assert!(!shown.contains("hush"), "{shown}");
         }
         let error = OpenAi::new(config("sk-hush\r\nx")).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Key);
+        assert_eq!(error.kind, ModelErrorKind::Key);
         assert!(!format!("{error:?}").contains("hush"));
         for key in [None, Some("".into())] {
             let config = OpenAiConfig {

@@ -9,8 +9,8 @@ use thiserror::Error;
 
 /// The price of one model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(from = "Entry")]
-pub struct Price {
+#[serde(from = "PriceEntry")]
+pub struct ModelPrice {
     pub input: f64,
     pub output: f64,
     /// For a cache lifetime of five minutes.
@@ -23,7 +23,7 @@ pub struct Price {
 /// A price as written in the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct PriceEntry {
     input: f64,
     output: f64,
     cache_write: Option<f64>,
@@ -31,8 +31,8 @@ struct Entry {
     window: Option<u64>,
 }
 
-impl From<Entry> for Price {
-    fn from(entry: Entry) -> Self {
+impl From<PriceEntry> for ModelPrice {
+    fn from(entry: PriceEntry) -> Self {
         Self {
             input: entry.input,
             output: entry.output,
@@ -43,7 +43,7 @@ impl From<Entry> for Price {
     }
 }
 
-impl Price {
+impl ModelPrice {
     /// Cost in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let parts = [
@@ -62,27 +62,27 @@ impl Price {
 /// Prices by model name prefix.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Prices {
+pub struct PriceList {
     #[serde(default, rename = "model")]
-    models: BTreeMap<String, Price>,
+    models: BTreeMap<String, ModelPrice>,
 }
 
 #[derive(Debug, Error)]
 #[error("cannot understand the list of prices")]
-pub struct PricesError(#[from] toml::de::Error);
+pub struct PriceListError(#[from] toml::de::Error);
 
-static BUILTIN: LazyLock<Prices> = LazyLock::new(|| {
-    Prices::parse(include_str!("prices.toml")).expect("the built-in price list is valid")
+static BUILTIN_PRICES: LazyLock<PriceList> = LazyLock::new(|| {
+    PriceList::parse(include_str!("prices.toml")).expect("the built-in price list is valid")
 });
 
-impl Prices {
+impl PriceList {
     /// The prices built into this release.
     pub fn builtin() -> &'static Self {
-        &BUILTIN
+        &BUILTIN_PRICES
     }
 
     /// Parses a list in TOML, in the form of `prices.toml`.
-    pub fn parse(text: &str) -> Result<Self, PricesError> {
+    pub fn parse(text: &str) -> Result<Self, PriceListError> {
         Ok(toml::from_str(text)?)
     }
 
@@ -99,7 +99,7 @@ impl Prices {
     }
 
     /// The price with the longest matching prefix of the model's name.
-    pub fn find(&self, model: &str) -> Option<Price> {
+    pub fn find(&self, model: &str) -> Option<ModelPrice> {
         let bare = model.strip_prefix("anthropic/");
         [Some(model), bare].into_iter().flatten().find_map(|name| {
             let fitting = self.models.iter().filter(|(prefix, _)| fits(prefix, name));
@@ -110,8 +110,8 @@ impl Prices {
 }
 
 /// The built-in price of a model.
-pub fn price(model: &str) -> Option<Price> {
-    Prices::builtin().find(model)
+pub fn price(model: &str) -> Option<ModelPrice> {
+    PriceList::builtin().find(model)
 }
 
 /// Whether the name starts with the prefix and is not a later version: `claude-opus-4` matches
@@ -222,7 +222,9 @@ mod tests {
             input = 1.0
             output = 1.0
         "#;
-        let prices = Prices::builtin().clone().merge(Prices::parse(own).unwrap());
+        let prices = PriceList::builtin()
+            .clone()
+            .merge(PriceList::parse(own).unwrap());
         assert_eq!(prices.find("openai/qwen3-8b").unwrap().output, 0.2);
         assert_eq!(prices.find("claude-opus-4-5").unwrap().input, 1.0);
         assert_eq!(prices.find("claude-opus-4-1").unwrap().input, 15.0);
@@ -231,7 +233,7 @@ mod tests {
             "[model.x]\ninput = 1\noutput = 1\nouput = 2",
             "[x]",
         ] {
-            assert!(Prices::parse(bad).is_err(), "{bad}");
+            assert!(PriceList::parse(bad).is_err(), "{bad}");
         }
     }
 }

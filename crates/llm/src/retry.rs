@@ -1,4 +1,4 @@
-//! Retries failed requests after a delay. [`Patience::delay`] decides, [`Patient`] waits.
+//! Retries failed requests after a delay. [`RetryPolicy::delay`] decides, [`RetryingModel`] waits.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use crate::error::ModelError;
-use crate::model::{Model, Piece, Reply, Request};
+use crate::model::{Model, ModelReply, ModelRequest, ReplyEvent};
 
 /// How often a request is sent, and the delays in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Total number of attempts, including the first.
     pub tries: u32,
     /// Delay before the second attempt. Doubled before each further one.
@@ -22,7 +22,7 @@ pub struct Patience {
     pub longest_asked: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             tries: 6,
@@ -33,7 +33,7 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
+impl RetryPolicy {
     /// The delay after the `attempt`th failure, counted from 1; `None` to give up. `random` is from
     /// 0 to 1. A delay that the provider asks for is used exactly; any other delay is spread over
     /// its upper half, so that many clients do not retry at the same time.
@@ -51,7 +51,7 @@ impl Patience {
     }
 
     /// The error, with the reason for giving up added where it is not obvious.
-    fn give_up(&self, attempt: u32, mut error: ModelError) -> ModelError {
+    fn final_error(&self, attempt: u32, mut error: ModelError) -> ModelError {
         let asked = error
             .retry_after
             .filter(|asked| *asked > self.longest_asked);
@@ -75,27 +75,27 @@ impl Patience {
 /// A model that retries temporary failures. An interrupted reply is discarded entirely, which is
 /// safe because tools run only after a complete reply.
 #[derive(Debug)]
-pub struct Patient<M> {
+pub struct RetryingModel<M> {
     model: M,
-    patience: Patience,
+    patience: RetryPolicy,
 }
 
-impl<M: Model> Patient<M> {
-    pub fn new(model: M, patience: Patience) -> Self {
+impl<M: Model> RetryingModel<M> {
+    pub fn new(model: M, patience: RetryPolicy) -> Self {
         Self { model, patience }
     }
 }
 
-impl<M: Model> Model for Patient<M> {
+impl<M: Model> Model for RetryingModel<M> {
     fn name(&self) -> &str {
         self.model.name()
     }
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         async move {
             let mut attempt = 1;
             loop {
@@ -104,10 +104,10 @@ impl<M: Model> Model for Patient<M> {
                     Err(error) => error,
                 };
                 let Some(wait) = self.patience.delay(attempt, &error, fastrand::f64()) else {
-                    return Err(self.patience.give_up(attempt, error));
+                    return Err(self.patience.final_error(attempt, error));
                 };
                 debug!(attempt, ?wait, kind = ?error.kind, "request failed");
-                hear(Piece::Retrying {
+                hear(ReplyEvent::Retrying {
                     attempt,
                     wait,
                     reason: &error,
@@ -119,7 +119,7 @@ impl<M: Model> Model for Patient<M> {
         .boxed()
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         self.model.count(request)
     }
 }
@@ -133,11 +133,11 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::ModelErrorKind;
     use crate::script::{Script, ScriptedReply};
-    use crate::scripted::Scripted;
+    use crate::scripted::ScriptedModel;
 
-    const REQUEST: Request<'_> = Request {
+    const REQUEST: ModelRequest<'_> = ModelRequest {
         system: &[],
         tools: &[],
         messages: &[],
@@ -153,21 +153,21 @@ mod tests {
         reply
     }
 
-    fn patient(replies: Vec<ScriptedReply>) -> Patient<Arc<dyn Model>> {
+    fn retrying_model(replies: Vec<ScriptedReply>) -> RetryingModel<Arc<dyn Model>> {
         let script = Script {
             title: String::new(),
             replies,
         };
-        Patient::new(Arc::new(Scripted::new(script)), Patience::default())
+        RetryingModel::new(Arc::new(ScriptedModel::new(script)), RetryPolicy::default())
     }
 
     /// The pieces that were emitted, and the result.
-    async fn ask(model: &dyn Model) -> (Vec<String>, Result<Reply, ModelError>) {
+    async fn ask(model: &dyn Model) -> (Vec<String>, Result<ModelReply, ModelError>) {
         let mut heard = Vec::new();
-        let mut hear = |piece: Piece<'_>| match piece {
-            Piece::Text(text) => heard.push(text.to_owned()),
-            Piece::Used(_) => {}
-            Piece::Retrying {
+        let mut hear = |piece: ReplyEvent<'_>| match piece {
+            ReplyEvent::Text(text) => heard.push(text.to_owned()),
+            ReplyEvent::Used(_) => {}
+            ReplyEvent::Retrying {
                 attempt, reason, ..
             } => heard.push(format!("retrying {attempt}: {:?}", reason.kind)),
             other => panic!("{other:?}"),
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_limit_and_end() {
-        let patience = Patience {
+        let patience = RetryPolicy {
             tries: 10,
-            ..Patience::default()
+            ..RetryPolicy::default()
         };
-        let error = ModelError::new(ErrorKind::Overloaded, "busy");
+        let error = ModelError::new(ModelErrorKind::Overloaded, "busy");
         let waits = |random: f64| {
             let delay = |attempt| patience.delay(attempt, &error, random);
             (1..=10)
@@ -198,7 +198,7 @@ mod tests {
         let least: Vec<Option<u128>> = most.iter().map(|wait| wait.map(|wait| wait / 2)).collect();
         assert_eq!(waits(0.0), least);
         assert_eq!(
-            Patience::default().delay(u32::MAX - 1, &error, 1.0),
+            RetryPolicy::default().delay(u32::MAX - 1, &error, 1.0),
             None,
             "no overflow either"
         );
@@ -206,29 +206,29 @@ mod tests {
 
     #[test]
     fn only_what_may_pass_is_tried_again() {
-        fn check(kind: ErrorKind, said: Option<bool>, expect: bool) {
+        fn check(kind: ModelErrorKind, said: Option<bool>, expect: bool) {
             let error = ModelError {
                 should_retry: said,
                 ..ModelError::new(kind, "no")
             };
-            let delay = Patience::default().delay(1, &error, 0.5);
+            let delay = RetryPolicy::default().delay(1, &error, 0.5);
             assert_eq!(delay.is_some(), expect, "{kind:?} {said:?}");
         }
         for kind in [
-            ErrorKind::RateLimit,
-            ErrorKind::Overloaded,
-            ErrorKind::Server,
-            ErrorKind::Network,
-            ErrorKind::Stream,
+            ModelErrorKind::RateLimit,
+            ModelErrorKind::Overloaded,
+            ModelErrorKind::Server,
+            ModelErrorKind::Network,
+            ModelErrorKind::Stream,
         ] {
             check(kind, None, true);
             check(kind, Some(false), false);
         }
         for kind in [
-            ErrorKind::Key,
-            ErrorKind::NotFound,
-            ErrorKind::Request,
-            ErrorKind::TooLong,
+            ModelErrorKind::Key,
+            ModelErrorKind::NotFound,
+            ModelErrorKind::Request,
+            ModelErrorKind::TooLong,
         ] {
             check(kind, None, false);
             check(kind, Some(true), true);
@@ -240,10 +240,10 @@ mod tests {
         fn check(asked: u64, expect: Option<u64>) {
             let error = ModelError {
                 retry_after: Some(Duration::from_secs(asked)),
-                ..ModelError::new(ErrorKind::RateLimit, "slow down")
+                ..ModelError::new(ModelErrorKind::RateLimit, "slow down")
             };
             for random in [0.0, 0.3, 1.0] {
-                let delay = Patience::default().delay(3, &error, random);
+                let delay = RetryPolicy::default().delay(3, &error, random);
                 assert_eq!(delay, expect.map(Duration::from_secs));
             }
         }
@@ -260,7 +260,7 @@ mod tests {
             cut_after: Some(4),
             ..ScriptedReply::text("one two three")
         };
-        let model = patient(vec![
+        let model = retrying_model(vec![
             failure(529, &[]),
             cut,
             failure(429, &[("retry-after", "7")]),
@@ -286,12 +286,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn patience_ends() {
-        let model = patient(vec![failure(500, &[]); 9]);
+    async fn retries_are_limited() {
+        let model = retrying_model(vec![failure(500, &[]); 9]);
         let (heard, reply) = ask(&model).await;
         assert_eq!(heard.len(), 5, "six tries: {heard:?}");
         let error = reply.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Server);
+        assert_eq!(error.kind, ModelErrorKind::Server);
         assert!(error.message.ends_with("; tried 6 times"), "{error}");
     }
 
@@ -306,7 +306,7 @@ mod tests {
             ),
         ] {
             let begun = Instant::now();
-            let (heard, reply) = ask(&patient(vec![reply])).await;
+            let (heard, reply) = ask(&retrying_model(vec![reply])).await;
             assert!(heard.is_empty());
             let error = reply.unwrap_err();
             assert!(error.message.contains(words), "{error}");

@@ -14,24 +14,24 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::anthropic::stream::StreamState;
-use crate::calls::Ids;
-use crate::error::{ErrorKind, ModelError};
+use crate::anthropic::stream::MessageStream;
+use crate::calls::CallIds;
+use crate::error::{ModelError, ModelErrorKind};
 use crate::estimate::{estimate, estimate_blocks};
 use crate::failure;
-use crate::model::{Model, Piece, Reply, Request};
+use crate::model::{Model, ModelReply, ModelRequest, ReplyEvent};
 use crate::script::{Script, ScriptedError, ScriptedReply};
 
-const NAME: &str = "scripted";
+const MODEL_NAME: &str = "scripted";
 
 #[derive(Debug)]
-pub struct Scripted {
+pub struct ScriptedModel {
     script: Script,
     /// How many requests have been made. Also the index of the next reply.
     asked: AtomicUsize,
 }
 
-impl Scripted {
+impl ScriptedModel {
     pub fn new(script: Script) -> Self {
         Self::starting_at(script, 0)
     }
@@ -52,25 +52,25 @@ impl Scripted {
                 "cannot get a reply: the script ends after {} replies",
                 replies.len()
             );
-            ModelError::new(ErrorKind::Request, message)
+            ModelError::new(ModelErrorKind::Request, message)
         })?;
         Ok((place, reply))
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn name(&self) -> &str {
-        NAME
+        MODEL_NAME
     }
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         async move {
             let (place, scripted) = self.next()?;
-            pause(scripted.delay()).await;
+            sleep_if_nonzero(scripted.delay()).await;
             let mut reply = play(place, scripted, request, hear).await?;
             reply.usage = scripted.usage.unwrap_or_else(|| Usage {
                 input_tokens: estimate(request),
@@ -82,13 +82,13 @@ impl Model for Scripted {
         .boxed()
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         future::ready(Ok(estimate(request))).boxed()
     }
 }
 
 /// Skips the timer for a zero duration: timers have a resolution of 1 ms.
-async fn pause(time: Duration) {
+async fn sleep_if_nonzero(time: Duration) {
     if !time.is_zero() {
         sleep(time).await;
     }
@@ -97,34 +97,34 @@ async fn pause(time: Duration) {
 async fn play(
     place: usize,
     scripted: &ScriptedReply,
-    request: Request<'_>,
-    hear: &mut (dyn FnMut(Piece<'_>) + Send),
-) -> Result<Reply, ModelError> {
+    request: ModelRequest<'_>,
+    hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+) -> Result<ModelReply, ModelError> {
     let error = scripted.error.as_ref();
     let error_at = error.map(|error| error.after.unwrap_or(0));
-    let mut state = StreamState::new(Ids::new(request.messages));
+    let mut state = MessageStream::new(CallIds::new(request.messages));
     let events = events(place, scripted);
     let count = events.len();
     for (number, event) in (0..).zip(events) {
         if let Some(error) = error.filter(|_| error_at == Some(number)) {
-            return Err(error_of(error));
+            return Err(to_model_error(error));
         }
         if scripted.cut_after == Some(number) {
             return state.finish();
         }
         if event["type"] == "content_block_delta" {
-            pause(scripted.pace()).await;
+            sleep_if_nonzero(scripted.pace()).await;
         }
         state.apply(&event.to_string(), hear)?;
     }
     match error {
-        Some(error) if error_at >= Some(count) => Err(error_of(error)),
+        Some(error) if error_at >= Some(count) => Err(to_model_error(error)),
         _ => state.finish(),
     }
 }
 
 /// The error as it would be read from a server's response.
-fn error_of(error: &ScriptedError) -> ModelError {
+fn to_model_error(error: &ScriptedError) -> ModelError {
     let body = json!({"type": "error", "error": {"type": error.kind, "message": error.message}});
     let headers = error.headers.iter().filter_map(|(name, value)| {
         let name = name.parse::<HeaderName>().ok()?;
@@ -132,7 +132,7 @@ fn error_of(error: &ScriptedError) -> ModelError {
     });
     let headers: HeaderMap = headers.collect();
     let text = body.to_string();
-    let whole = failure::from_answer(error.status, &headers, text.as_bytes(), Timestamp::now());
+    let whole = failure::from_response(error.status, &headers, text.as_bytes(), Timestamp::now());
     match error.after {
         None => whole,
         // In the middle of a stream there is neither a status nor a header.
@@ -145,7 +145,7 @@ fn error_of(error: &ScriptedError) -> ModelError {
 
 /// The events of a reply's stream.
 fn events(place: usize, scripted: &ScriptedReply) -> Vec<Value> {
-    let mut events = vec![json!({"type": "message_start", "message": {"model": NAME}})];
+    let mut events = vec![json!({"type": "message_start", "message": {"model": MODEL_NAME}})];
     let mut blocks = 0;
     let mut block = |begin: Value, deltas: Vec<Value>| {
         let index = blocks;
@@ -160,7 +160,7 @@ fn events(place: usize, scripted: &ScriptedReply) -> Vec<Value> {
         let mut deltas: Vec<Value> = words(thinking)
             .map(|word| json!({"type": "thinking_delta", "thinking": word}))
             .collect();
-        deltas.push(json!({"type": "signature_delta", "signature": NAME}));
+        deltas.push(json!({"type": "signature_delta", "signature": MODEL_NAME}));
         block(
             json!({"type": "thinking", "thinking": "", "signature": ""}),
             deltas,
@@ -204,20 +204,20 @@ mod tests {
     use super::*;
 
     async fn ask(
-        model: &Scripted,
+        model: &ScriptedModel,
         messages: &[Arc<Message>],
-    ) -> (Vec<String>, Result<Reply, ModelError>) {
+    ) -> (Vec<String>, Result<ModelReply, ModelError>) {
         let mut heard = Vec::new();
-        let mut hear = |piece: Piece<'_>| {
+        let mut hear = |piece: ReplyEvent<'_>| {
             heard.push(match piece {
-                Piece::Text(text) => text.to_owned(),
-                Piece::Thinking(text) => format!("({text})"),
-                Piece::Input { name, json, .. } => format!("{name} {json}"),
-                Piece::Used(_) => return,
-                Piece::Retrying { .. } => panic!("it never tries again"),
+                ReplyEvent::Text(text) => text.to_owned(),
+                ReplyEvent::Thinking(text) => format!("({text})"),
+                ReplyEvent::Input { name, json, .. } => format!("{name} {json}"),
+                ReplyEvent::Used(_) => return,
+                ReplyEvent::Retrying { .. } => panic!("it never tries again"),
             });
         };
-        let request = Request {
+        let request = ModelRequest {
             system: &[],
             tools: &[],
             messages,
@@ -227,8 +227,8 @@ mod tests {
         (heard, reply)
     }
 
-    fn scripted(text: &str) -> Scripted {
-        Scripted::new(Script::parse(text).unwrap())
+    fn scripted(text: &str) -> ScriptedModel {
+        ScriptedModel::new(Script::parse(text).unwrap())
     }
 
     #[tokio::test(start_paused = true)]
@@ -274,13 +274,13 @@ mod tests {
         assert_eq!((&second.stop, second.usage.total()), (&Stop::EndTurn, 7));
 
         let error = ask(&model, &[]).await.1.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Request);
+        assert_eq!(error.kind, ModelErrorKind::Request);
         assert!(error.message.contains("script ends after 2"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_goes_wrong_is_what_would_with_a_provider() {
-        async fn check(reply: &str, heard: &[&str], expect: ErrorKind) {
+        async fn check(reply: &str, heard: &[&str], expect: ModelErrorKind) {
             let (found, reply) = ask(&scripted(reply), &[]).await;
             assert_eq!(found, heard);
             assert_eq!(reply.unwrap_err().kind, expect);
@@ -291,18 +291,18 @@ mod tests {
                  type = 'overloaded_error'\nmessage = 'Overloaded'\n{more}"
             )
         };
-        check(&error(""), &[], ErrorKind::Overloaded).await;
-        check(&error("after = 3"), &["one "], ErrorKind::Overloaded).await;
+        check(&error(""), &[], ModelErrorKind::Overloaded).await;
+        check(&error("after = 3"), &["one "], ModelErrorKind::Overloaded).await;
         check(
             &error("after = 99"),
             &["one ", "two"],
-            ErrorKind::Overloaded,
+            ModelErrorKind::Overloaded,
         )
         .await;
         let cut = |after: usize| format!("[[reply]]\ntext = 'one two'\ncut_after = {after}");
-        check(&cut(0), &[], ErrorKind::Stream).await;
-        check(&cut(3), &["one "], ErrorKind::Stream).await;
-        check(&cut(6), &["one ", "two"], ErrorKind::Stream).await;
+        check(&cut(0), &[], ModelErrorKind::Stream).await;
+        check(&cut(3), &["one "], ModelErrorKind::Stream).await;
+        check(&cut(6), &["one ", "two"], ModelErrorKind::Stream).await;
         let whole = ask(&scripted(&cut(7)), &[]).await.1;
         assert!(whole.is_ok(), "all seven events have come");
     }
@@ -319,7 +319,7 @@ mod tests {
         });
         // A new model instance that continues the old conversation.
         let second = ask(&scripted(text), &[first]).await.1.unwrap();
-        let id = |reply: &Reply| match &reply.content[..] {
+        let id = |reply: &ModelReply| match &reply.content[..] {
             [Block::ToolUse { id, .. }] => id.clone(),
             other => panic!("{other:?}"),
         };

@@ -2,7 +2,7 @@
 //!
 //! Our own decoder, because the alternative (`eventsource-stream`) panics on a byte order mark,
 //! drops an event whose last blank line is missing, and scans a long line again for each byte
-//! received. Entry type: [`Decoder`].
+//! received. Entry type: [`SseDecoder`].
 
 use std::str;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// An event. The `id` field is ignored: the data contains it where it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Empty if the event has no name.
     pub name: String,
     pub data: String,
@@ -18,20 +18,20 @@ pub struct Event {
 
 /// The bytes are not an event stream.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BadStream {
+pub enum SseError {
     #[error("it is not UTF-8")]
     Encoding,
-    #[error("one event is longer than {MOST_BYTES} bytes")]
+    #[error("one event is longer than {MAX_EVENT_BYTES} bytes")]
     TooLong,
 }
 
 /// Maximum size of an event. A reply has at most some hundred thousand tokens, split into events.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct SseDecoder {
     /// Received bytes. Those before `line` have been processed.
     buffer: Vec<u8>,
     line: usize,
@@ -45,7 +45,7 @@ pub struct Decoder {
     has_data: bool,
 }
 
-impl Decoder {
+impl SseDecoder {
     pub fn push(&mut self, bytes: &[u8]) {
         if self.line > 0 {
             self.buffer.drain(..self.line);
@@ -56,7 +56,7 @@ impl Decoder {
     }
 
     /// The next complete event, if there is one.
-    pub fn next_event(&mut self) -> Result<Option<Event>, BadStream> {
+    pub fn next_event(&mut self) -> Result<Option<SseEvent>, SseError> {
         while let Some(end) = self.end_of_line() {
             let line = self.line..end;
             self.line = end + 1;
@@ -74,8 +74,8 @@ impl Decoder {
                 read?;
             }
         }
-        if self.buffer.len() - self.line > MOST_BYTES {
-            Err(BadStream::TooLong)
+        if self.buffer.len() - self.line > MAX_EVENT_BYTES {
+            Err(SseError::TooLong)
         } else {
             Ok(None)
         }
@@ -83,7 +83,7 @@ impl Decoder {
 
     /// What remains when the stream has ended: an event without its last blank line, if the server
     /// omitted that, or part of an event, if the stream was cut off.
-    pub fn finish(mut self) -> Result<Option<Event>, BadStream> {
+    pub fn finish(mut self) -> Result<Option<SseEvent>, SseError> {
         let rest = self.buffer.split_off(self.line);
         if !rest.is_empty() {
             self.read_line(&rest)?;
@@ -113,14 +113,14 @@ impl Decoder {
         }
     }
 
-    fn read_line(&mut self, line: &[u8]) -> Result<(), BadStream> {
+    fn read_line(&mut self, line: &[u8]) -> Result<(), SseError> {
         let line = if self.past_first_line {
             line
         } else {
             line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
         };
         self.past_first_line = true;
-        let line = str::from_utf8(line).map_err(|_| BadStream::Encoding)?;
+        let line = str::from_utf8(line).map_err(|_| SseError::Encoding)?;
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         // A comment is a line with an empty field name. Other fields are not used.
@@ -133,17 +133,17 @@ impl Decoder {
             }
             self.data.push_str(value);
             self.has_data = true;
-            if self.data.len() > MOST_BYTES {
-                return Err(BadStream::TooLong);
+            if self.data.len() > MAX_EVENT_BYTES {
+                return Err(SseError::TooLong);
             }
         }
         Ok(())
     }
 
-    fn take(&mut self) -> Option<Event> {
+    fn take(&mut self) -> Option<SseEvent> {
         let name = std::mem::take(&mut self.name);
         let data = std::mem::take(&mut self.data);
-        std::mem::take(&mut self.has_data).then_some(Event { name, data })
+        std::mem::take(&mut self.has_data).then_some(SseEvent { name, data })
     }
 }
 
@@ -158,8 +158,8 @@ mod tests {
     /// All events of a stream that arrives in the given chunks, including an incomplete last one.
     fn decode<'a>(
         chunks: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<(Vec<String>, Option<String>), BadStream> {
-        let mut decoder = Decoder::default();
+    ) -> Result<(Vec<String>, Option<String>), SseError> {
+        let mut decoder = SseDecoder::default();
         let mut events = Vec::new();
         for chunk in chunks {
             decoder.push(chunk);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn names_belong_to_one_event() {
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         decoder.push(b"event: a\ndata: 1\n\ndata: 2\n\nevent: lost\n\ndata: 3\nevent:b\n\n");
         let mut names = Vec::new();
         while let Some(event) = decoder.next_event().unwrap() {
@@ -230,19 +230,19 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_an_error() {
         for bytes in [&b"data: \xff\n\n"[..], b"\xc3\n", b"data: 1\n\n\x80\n"] {
-            assert_eq!(decode([bytes]), Err(BadStream::Encoding));
-            assert_eq!(decode(bytes.chunks(1)), Err(BadStream::Encoding));
+            assert_eq!(decode([bytes]), Err(SseError::Encoding));
+            assert_eq!(decode(bytes.chunks(1)), Err(SseError::Encoding));
         }
-        assert_eq!(decode([&b"data: \xc3"[..]]), Err(BadStream::Encoding));
+        assert_eq!(decode([&b"data: \xc3"[..]]), Err(SseError::Encoding));
     }
 
     #[test]
     fn an_event_has_a_limit() {
-        let long = vec![b'a'; MOST_BYTES + 1];
-        assert_eq!(decode([&long[..]]), Err(BadStream::TooLong));
+        let long = vec![b'a'; MAX_EVENT_BYTES + 1];
+        assert_eq!(decode([&long[..]]), Err(SseError::TooLong));
         let line = [b"data: ", &[b'a'; 1 << 20][..], b"\n"].concat();
         let lines = std::iter::repeat_n(&line[..], 20);
-        assert_eq!(decode(lines), Err(BadStream::TooLong));
+        assert_eq!(decode(lines), Err(SseError::TooLong));
     }
 
     proptest! {

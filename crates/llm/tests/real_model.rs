@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use llm::{
-    Anthropic, AnthropicConfig, ErrorKind, Model, ModelError, OpenAi, OpenAiConfig, Piece, Reply,
-    Request,
+    Anthropic, AnthropicConfig, Model, ModelError, ModelErrorKind, ModelReply, ModelRequest,
+    OpenAi, OpenAiConfig, ReplyEvent,
 };
 use protocol::{Block, Message, Role, Stop, ToolDefinition};
 use serde_json::json;
@@ -37,7 +37,7 @@ fn message(role: Role, content: Vec<Block>) -> Arc<Message> {
     Arc::new(Message { role, content })
 }
 
-fn says(text: &str) -> Arc<Message> {
+fn user_message(text: &str) -> Arc<Message> {
     message(Role::User, vec![Block::text(text)])
 }
 
@@ -58,17 +58,17 @@ async fn ask(
     tools: &[ToolDefinition],
     messages: &[Arc<Message>],
     max_tokens: u32,
-) -> (Result<Reply, ModelError>, Vec<String>) {
+) -> (Result<ModelReply, ModelError>, Vec<String>) {
     let system = ["You are brief.".to_owned()];
-    let request = Request {
+    let request = ModelRequest {
         system: &system,
         tools,
         messages,
         max_tokens,
     };
     let mut pieces = Vec::new();
-    let mut hear = |piece: Piece<'_>| {
-        if let Piece::Text(text) = piece {
+    let mut hear = |piece: ReplyEvent<'_>| {
+        if let ReplyEvent::Text(text) = piece {
             pieces.push(text.to_owned());
         }
     };
@@ -79,7 +79,9 @@ async fn ask(
 #[tokio::test]
 async fn a_reply_streams_and_is_cut_at_its_limit() {
     for model in models(&server()) {
-        let messages = [says("Tell me a long story about a whale and a sailor.")];
+        let messages = [user_message(
+            "Tell me a long story about a whale and a sailor.",
+        )];
         let (reply, pieces) = ask(&*model, &[], &messages, 16).await;
         let reply = reply.unwrap();
         assert_eq!(reply.stop, Stop::MaxTokens);
@@ -100,7 +102,7 @@ async fn a_reply_streams_and_is_cut_at_its_limit() {
 async fn a_conversation_with_tools_is_taken() {
     let id = || "call_1".into();
     let messages = [
-        says("List the files."),
+        user_message("List the files."),
         message(
             Role::Assistant,
             vec![
@@ -131,10 +133,10 @@ async fn a_conversation_with_tools_is_taken() {
 #[tokio::test]
 async fn tokens_are_counted_or_estimated() {
     let count = async |text: &str| {
-        let messages = [says(text)];
+        let messages = [user_message(text)];
         let mut counts = Vec::new();
         for model in models(&server()) {
-            let request = Request {
+            let request = ModelRequest {
                 system: &[],
                 tools: &[],
                 messages: &messages,
@@ -153,16 +155,16 @@ async fn tokens_are_counted_or_estimated() {
 
 #[tokio::test]
 async fn mistakes_are_told_apart() {
-    let messages = [says("Hello.")];
+    let messages = [user_message("Hello.")];
     for model in models(&format!("{}/nowhere", server())) {
         let error = ask(&*model, &[], &messages, 16).await.0.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+        assert_eq!(error.kind, ModelErrorKind::NotFound, "{error}");
         assert!(error.message.contains("404"), "{error}");
     }
-    let endless = [says(&"word ".repeat(20_000))];
+    let endless = [user_message(&"word ".repeat(20_000))];
     for model in models(&server()) {
         let error = ask(&*model, &[], &endless, 16).await.0.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::TooLong, "{error}");
+        assert_eq!(error.kind, ModelErrorKind::TooLong, "{error}");
         assert!(!error.is_retryable());
     }
 }

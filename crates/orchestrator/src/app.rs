@@ -5,9 +5,9 @@
 
 mod access;
 mod admission;
+mod control;
 mod following;
 mod scheduling;
-mod talking;
 #[cfg(test)]
 pub(crate) mod tests;
 mod webhooks;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use audit::AuditLog;
 use protocol::EventKind;
 use protocol::job::{Job, JobId, UserRole};
-use store::Store;
+use store::SessionStore;
 use store::jobs::JobQuery;
 use uuid::Uuid;
 
-use crate::config::Config;
+use crate::config::ServerConfig;
 use crate::folder::JobFolder;
-use crate::http::connections::Connections;
-use crate::parts::{ChangeError, Parts};
-use admission::Admission;
+use crate::http::connections::ConnectionTracker;
+use crate::parts::{ChangeError, ServerParts};
+use admission::JobAdmission;
 
 /// The user on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Caller {
     }
 
     /// Whether this caller may see what belongs to `owner`.
-    pub(crate) fn sees(&self, owner: &str) -> bool {
+    pub(crate) fn can_see(&self, owner: &str) -> bool {
         self.role == UserRole::Admin || self.user == owner
     }
 }
@@ -85,7 +85,7 @@ pub(crate) enum AppError {
 
 /// What is sent to a follower of a job. JSON text is made once for all followers.
 #[derive(Debug, Clone)]
-pub(crate) enum Told {
+pub(crate) enum JobUpdate {
     /// The job's record, sent first and after each change.
     Job(Arc<Job>),
     /// An event of the agent. Persistent events have a sequence number.
@@ -102,8 +102,8 @@ pub(crate) enum Told {
 /// The application behind HTTP. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct App {
-    parts: Arc<Parts>,
-    admission: Arc<Admission>,
+    parts: Arc<ServerParts>,
+    admission: Arc<JobAdmission>,
 }
 
 /// A search hit: a job and the matching part of its session.
@@ -116,7 +116,7 @@ pub(crate) struct FoundJob {
 
 /// How many jobs are queued and running now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct JobCounts {
     pub(crate) queued: u64,
     /// Includes jobs that wait for a message.
     pub(crate) running: u64,
@@ -124,21 +124,21 @@ pub(crate) struct Work {
 
 /// The result of scheduling a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedJob {
     pub(crate) id: JobId,
     /// False if the job was already scheduled under the same idempotency key.
     pub(crate) is_new: bool,
 }
 
 impl App {
-    pub(crate) fn new(parts: Arc<Parts>) -> Self {
-        let admission = Arc::new(Admission::new(&parts));
+    pub(crate) fn new(parts: Arc<ServerParts>) -> Self {
+        let admission = Arc::new(JobAdmission::new(&parts));
         Self { parts, admission }
     }
 
     pub(crate) async fn job(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         match self.parts.jobs.job(id).await? {
-            Some(job) if caller.sees(&job.owner) => Ok(self.parts.roster.complete(job)),
+            Some(job) if caller.can_see(&job.owner) => Ok(self.parts.roster.complete(job)),
             _ => Err(AppError::NoJob(id)),
         }
     }
@@ -193,8 +193,8 @@ impl App {
             let found = self.parts.store.search(words, ask as u64).await?;
             for found in found.iter().skip(looked_at) {
                 let session = &found.summary.session;
-                let job = self.parts.jobs.of_session(session).await?;
-                if let Some(job) = job.filter(|job| caller.sees(&job.owner)) {
+                let job = self.parts.jobs.job_of_session(session).await?;
+                if let Some(job) = job.filter(|job| caller.can_see(&job.owner)) {
                     let excerpt = found.excerpt.clone();
                     jobs.push(FoundJob { job, excerpt });
                 }
@@ -245,7 +245,7 @@ impl App {
         self.parts.breakers.providers()
     }
 
-    pub(crate) fn connections(&self) -> &Connections {
+    pub(crate) fn connections(&self) -> &ConnectionTracker {
         &self.parts.connections
     }
 
@@ -253,7 +253,7 @@ impl App {
         Ok(self.parts.jobs.parked().await?)
     }
 
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &ServerConfig {
         &self.parts.config
     }
 
@@ -268,7 +268,7 @@ impl App {
         self.parts.config.require_keys
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &SessionStore {
         &self.parts.store
     }
 
@@ -277,8 +277,8 @@ impl App {
         &self.parts.audit
     }
 
-    pub(crate) fn work(&self) -> Work {
-        Work {
+    pub(crate) fn work(&self) -> JobCounts {
+        JobCounts {
             queued: self.parts.loads.queued(),
             running: self.parts.loads.running(),
         }

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 
 use protocol::job::Artifact;
 
-use self::packer::{Packed, Packer};
+use self::packer::{PackResult, Packer};
 pub(crate) use self::stream::stream;
-use crate::tree::Tree;
+use crate::tree::UntrustedTree;
 
 /// Limits of a zip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct ZipLimits {
     /// Bytes of the zip.
     pub(crate) packed: u64,
     /// Bytes of all files, unpacked.
@@ -38,7 +38,7 @@ pub(crate) struct Bounds {
     pub(crate) ratio: u64,
 }
 
-impl Bounds {
+impl ZipLimits {
     /// Default limits for a zip of at most this many bytes.
     pub(crate) fn of(largest_zip: u64) -> Self {
         Self {
@@ -57,15 +57,19 @@ pub(crate) enum PackError {
     Io(#[from] io::Error),
 }
 
-const WRITE_BUFFER: usize = 256 << 10;
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// Packs a workspace into a file that appears atomically. Blocks.
-pub(crate) fn pack(workspace: &Path, output: &Path, bounds: Bounds) -> Result<Artifact, PackError> {
-    let tree = Tree::open(workspace)?;
+pub(crate) fn pack(
+    workspace: &Path,
+    output: &Path,
+    bounds: ZipLimits,
+) -> Result<Artifact, PackError> {
+    let tree = UntrustedTree::open(workspace)?;
     remove_leftovers(output)?;
-    let partial = Partial::create(output)?;
-    let writer = BufWriter::with_capacity(WRITE_BUFFER, partial.file.try_clone()?);
-    let Packed {
+    let partial = PartialZip::create(output)?;
+    let writer = BufWriter::with_capacity(WRITE_BUFFER_BYTES, partial.file.try_clone()?);
+    let PackResult {
         files,
         left_out,
         bytes,
@@ -82,15 +86,15 @@ pub(crate) fn pack(workspace: &Path, output: &Path, bounds: Bounds) -> Result<Ar
 
 /// A temporary file next to the output. Removed on drop unless it is published.
 #[derive(Debug)]
-struct Partial {
+struct PartialZip {
     path: PathBuf,
     file: File,
 }
 
-impl Partial {
+impl PartialZip {
     fn create(output: &Path) -> io::Result<Self> {
         let mut name = output.as_os_str().to_owned();
-        name.push(format!(".{:016x}{PARTIAL}", fastrand::u64(..)));
+        name.push(format!(".{:016x}{PARTIAL_SUFFIX}", fastrand::u64(..)));
         let path = PathBuf::from(name);
         let mut options = OpenOptions::new();
         let file = options
@@ -111,14 +115,14 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialZip {
     fn drop(&mut self) {
         // Fails after `publish`, which has moved the file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-const PARTIAL: &str = ".partial";
+const PARTIAL_SUFFIX: &str = ".partial";
 
 /// Removes temporary files of a server that died while packing.
 fn remove_leftovers(output: &Path) -> io::Result<()> {
@@ -129,7 +133,8 @@ fn remove_leftovers(output: &Path) -> io::Result<()> {
         let entry = entry?;
         let found = entry.file_name();
         let found = found.as_encoded_bytes();
-        if found.starts_with(name.as_encoded_bytes()) && found.ends_with(PARTIAL.as_bytes()) {
+        if found.starts_with(name.as_encoded_bytes()) && found.ends_with(PARTIAL_SUFFIX.as_bytes())
+        {
             fs::remove_file(entry.path())?;
         }
     }

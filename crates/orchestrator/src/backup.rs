@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 
 use protocol::job::JobId;
 use store::jobs::JobQuery;
-use store::{Jobs, StoreError};
+use store::{JobStore, StoreError};
 
 use crate::folder::JobFolder;
-use crate::tree::{Kind, Leaf, Tree, Visit, remove_tree, shown};
+use crate::tree::{Kind, TreeLeaf, TreeVisit, UntrustedTree, remove_tree, shown};
 
 /// Prefix of the server's audit log and its rotated files.
-const AUDIT: &str = "server-audit";
+const AUDIT_LOG_PREFIX: &str = "server-audit";
 
 /// Maximum number of entries below `jobs` that are copied.
-const MOST_NAMES: u64 = 100_000_000;
+const MAX_COPIED_NAMES: u64 = 100_000_000;
 
 /// Maximum length of [`Backup::left_out`].
-const MOST_NAMED: usize = 100;
+const MAX_LISTED_OMISSIONS: usize = 100;
 
 /// Jobs per query.
-const BATCH: u32 = 500;
+const JOB_PAGE_SIZE: u32 = 500;
 
 /// What was copied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,10 +70,10 @@ pub async fn backup(data: &Path, target: &Path) -> Result<Backup, BackupError> {
     };
     let data = std::path::absolute(data).map_err(failed)?;
     let target = &std::path::absolute(target).map_err(failed)?;
-    if !is_free(target).map_err(failed)? {
+    if !is_empty_target(target).map_err(failed)? {
         return Err(BackupError::Exists(target.clone()));
     }
-    let partial = Partial::create(target).map_err(failed)?;
+    let partial = PartialBackup::create(target).map_err(failed)?;
     store::backup(&data, &partial.0).await?;
     let mut made = Backup::default();
     made.copy_files(&data, &partial.0).map_err(failed)?;
@@ -83,7 +83,7 @@ pub async fn backup(data: &Path, target: &Path) -> Result<Backup, BackupError> {
 }
 
 /// Whether `target` does not exist or is empty.
-fn is_free(target: &Path) -> io::Result<bool> {
+fn is_empty_target(target: &Path) -> io::Result<bool> {
     match fs::read_dir(target) {
         Ok(mut names) => Ok(names.next().is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
@@ -93,9 +93,9 @@ fn is_free(target: &Path) -> io::Result<bool> {
 }
 
 /// A temporary folder next to the target. Removed on drop unless it is published.
-struct Partial(PathBuf);
+struct PartialBackup(PathBuf);
 
-impl Partial {
+impl PartialBackup {
     fn create(target: &Path) -> io::Result<Self> {
         let mut name = target.as_os_str().to_owned();
         name.push(format!(".{:016x}.partial", fastrand::u64(..)));
@@ -115,7 +115,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialBackup {
     fn drop(&mut self) {
         // Does nothing after `publish`, which has moved the folder.
         let _ = remove_tree(&self.0);
@@ -127,7 +127,9 @@ impl Backup {
         for entry in fs::read_dir(data)? {
             let entry = entry?;
             let name = entry.file_name();
-            if name.as_bytes().starts_with(AUDIT.as_bytes()) && entry.file_type()?.is_file() {
+            if name.as_bytes().starts_with(AUDIT_LOG_PREFIX.as_bytes())
+                && entry.file_type()?.is_file()
+            {
                 copy_lines(&entry.path(), &target.join(name))?;
             }
         }
@@ -135,7 +137,7 @@ impl Backup {
         DirBuilder::new().mode(0o700).create(&to)?;
         let mut modes = Vec::new();
         let mut failure = None;
-        Tree::open(&from)?.walk(MOST_NAMES, |visit| {
+        UntrustedTree::open(&from)?.walk(MAX_COPIED_NAMES, |visit| {
             match self.copy(&visit, &to, &mut modes) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
@@ -154,26 +156,28 @@ impl Backup {
     /// Copies one entry. Errors are those of the target; entries that cannot be read are left out.
     fn copy(
         &mut self,
-        visit: &Visit<'_>,
+        visit: &TreeVisit<'_>,
         target: &Path,
         modes: &mut Vec<(PathBuf, u32)>,
     ) -> io::Result<()> {
         match visit {
-            Visit::Folder { path, stat, .. } => {
+            TreeVisit::Folder { path, stat, .. } => {
                 let place = target.join(OsStr::from_bytes(path));
                 DirBuilder::new().mode(0o700).create(&place)?;
                 modes.push((place, stat.st_mode & 0o777));
                 Ok(())
             }
-            Visit::Leaf(leaf) => self.copy_leaf(leaf, &target.join(OsStr::from_bytes(leaf.path))),
-            Visit::Closed { path, error } => {
+            TreeVisit::Leaf(leaf) => {
+                self.copy_leaf(leaf, &target.join(OsStr::from_bytes(leaf.path)))
+            }
+            TreeVisit::Closed { path, error } => {
                 self.leave_out(path, error);
                 Ok(())
             }
         }
     }
 
-    fn copy_leaf(&mut self, leaf: &Leaf<'_>, place: &Path) -> io::Result<()> {
+    fn copy_leaf(&mut self, leaf: &TreeLeaf<'_>, place: &Path) -> io::Result<()> {
         match leaf.kind() {
             Kind::Link => match leaf.target() {
                 Ok(link) => symlink(OsStr::from_bytes(&link), place)?,
@@ -197,16 +201,16 @@ impl Backup {
 
     fn leave_out(&mut self, path: &[u8], error: &io::Error) {
         // Files that were removed meanwhile are not missing.
-        if error.kind() != io::ErrorKind::NotFound && self.left_out.len() < MOST_NAMED {
+        if error.kind() != io::ErrorKind::NotFound && self.left_out.len() < MAX_LISTED_OMISSIONS {
             self.left_out.push(format!("{}: {error}", shown(path)));
         }
     }
 
     /// Counts the jobs of the copy and compares their zips with their records.
     async fn check(&mut self, target: &Path) -> Result<(), StoreError> {
-        let jobs = Jobs::open(target).await?;
+        let jobs = JobStore::open(target).await?;
         let mut query = JobQuery {
-            limit: BATCH,
+            limit: JOB_PAGE_SIZE,
             ..JobQuery::default()
         };
         loop {
@@ -239,20 +243,20 @@ fn copy_lines(from: &Path, to: &Path) -> io::Result<()> {
     let mut copy = create(to, 0o600)?;
     let written = io::copy(&mut log, &mut copy)?;
     drop(copy);
-    let length = whole_lines(to, written)?;
+    let length = complete_lines_len(to, written)?;
     OpenOptions::new().write(true).open(to)?.set_len(length)
 }
 
 /// Length of a file up to and including its last line break.
-fn whole_lines(path: &Path, length: u64) -> io::Result<u64> {
+fn complete_lines_len(path: &Path, length: u64) -> io::Result<u64> {
     use std::os::unix::fs::FileExt;
 
-    const STEP: u64 = 64 << 10;
+    const STEP_BYTES: u64 = 64 << 10;
     let file = File::open(path)?;
     let mut end = length;
-    let mut buffer = vec![0; STEP as usize];
+    let mut buffer = vec![0; STEP_BYTES as usize];
     while end > 0 {
-        let start = end.saturating_sub(STEP);
+        let start = end.saturating_sub(STEP_BYTES);
         let piece = &mut buffer[..(end - start) as usize];
         file.read_exact_at(piece, start)?;
         if let Some(place) = piece.iter().rposition(|byte| *byte == b'\n') {
@@ -305,7 +309,7 @@ mod tests {
         symlink(home.path(), workspace.join("folder-link")).unwrap();
         nix::unistd::mkfifo(&workspace.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         fs::set_permissions(workspace.join("closed"), Permissions::from_mode(0o500)).unwrap();
-        Jobs::open(&data).await.unwrap();
+        JobStore::open(&data).await.unwrap();
         let made = backup(&data, &copy).await.unwrap();
         assert_eq!((made.jobs, made.files, made.bytes), (0, 1, 5));
         let place = copy.join("jobs/one/workspace");

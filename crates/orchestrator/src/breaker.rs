@@ -12,16 +12,16 @@ use protocol::job::JobId;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::config::Outages;
+use crate::config::OutagePolicy;
 
 #[derive(Debug)]
 pub(crate) struct Breakers {
-    settings: Outages,
-    states: Mutex<BTreeMap<String, State>>,
+    settings: OutagePolicy,
+    states: Mutex<BTreeMap<String, BreakerState>>,
 }
 
 #[derive(Debug)]
-enum State {
+enum BreakerState {
     /// Jobs whose requests failed since the last response. Failures of one job count once: the
     /// provider may fail because of that job's request.
     Closed {
@@ -46,7 +46,7 @@ pub(crate) struct Outage {
 }
 
 impl Breakers {
-    pub(crate) fn new(settings: Outages) -> Self {
+    pub(crate) fn new(settings: OutagePolicy) -> Self {
         Self {
             settings,
             states: Mutex::default(),
@@ -59,9 +59,9 @@ impl Breakers {
         let states = self.states();
         let outages = states.iter().filter_map(|(provider, state)| {
             let wait = match state {
-                State::Closed { .. } => return None,
-                State::Open { until, .. } => until.saturating_duration_since(now),
-                State::HalfOpen { .. } => Duration::ZERO,
+                BreakerState::Closed { .. } => return None,
+                BreakerState::Open { until, .. } => until.saturating_duration_since(now),
+                BreakerState::HalfOpen { .. } => Duration::ZERO,
             };
             Some(Outage {
                 provider: provider.clone(),
@@ -74,7 +74,7 @@ impl Breakers {
     /// Every provider that was used, and whether its breaker is closed.
     pub(crate) fn providers(&self) -> Vec<(String, bool)> {
         let states = self.states();
-        let is_closed = |state: &State| matches!(state, State::Closed { .. });
+        let is_closed = |state: &BreakerState| matches!(state, BreakerState::Closed { .. });
         let all = states
             .iter()
             .map(|(name, state)| (name.clone(), is_closed(state)));
@@ -85,15 +85,15 @@ impl Breakers {
         let states = self.states();
         states
             .values()
-            .any(|state| !matches!(state, State::Closed { .. }))
+            .any(|state| !matches!(state, BreakerState::Closed { .. }))
     }
 
     /// Whether jobs of this provider must not be claimed now.
     pub(crate) fn is_blocked(&self, provider: &str) -> bool {
         match self.states().get(provider) {
-            None | Some(State::Closed { .. }) => false,
-            Some(State::Open { until, .. }) => *until > Instant::now(),
-            Some(State::HalfOpen { .. }) => true,
+            None | Some(BreakerState::Closed { .. }) => false,
+            Some(BreakerState::Open { until, .. }) => *until > Instant::now(),
+            Some(BreakerState::HalfOpen { .. }) => true,
         }
     }
 
@@ -101,7 +101,7 @@ impl Breakers {
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         let states = self.states();
         let moments = states.values().filter_map(|state| match state {
-            State::Open { until, .. } => Some(*until),
+            BreakerState::Open { until, .. } => Some(*until),
             _ => None,
         });
         moments.min()
@@ -111,21 +111,24 @@ impl Breakers {
     pub(crate) fn claimed(&self, provider: &str, job: JobId) {
         let mut states = self.states();
         if let Some(state) = states.get_mut(provider)
-            && let State::Open { wait, .. } = *state
+            && let BreakerState::Open { wait, .. } = *state
         {
             info!(provider, %job, "asking a failing provider again");
-            *state = State::HalfOpen { probe: job, wait };
+            *state = BreakerState::HalfOpen { probe: job, wait };
         }
     }
 
     /// Records a response of the provider. True if that ended an outage.
     pub(crate) fn answered(&self, provider: &str) -> bool {
         let mut states = self.states();
-        let closed = State::Closed {
+        let closed = BreakerState::Closed {
             failed: HashSet::new(),
         };
         let before = states.insert(provider.to_owned(), closed);
-        let has_ended = matches!(before, Some(State::Open { .. } | State::HalfOpen { .. }));
+        let has_ended = matches!(
+            before,
+            Some(BreakerState::Open { .. } | BreakerState::HalfOpen { .. })
+        );
         if has_ended {
             info!(provider, "provider answers again");
         }
@@ -137,25 +140,25 @@ impl Breakers {
         let mut states = self.states();
         let state = states
             .entry(provider.to_owned())
-            .or_insert_with(|| State::Closed {
+            .or_insert_with(|| BreakerState::Closed {
                 failed: HashSet::new(),
             });
         let wait = match state {
-            State::Closed { failed } => {
+            BreakerState::Closed { failed } => {
                 failed.insert(job);
                 if failed.len() < self.settings.failures_to_open {
                     return;
                 }
                 self.settings.first_wait
             }
-            State::HalfOpen { probe, wait } if *probe == job => {
+            BreakerState::HalfOpen { probe, wait } if *probe == job => {
                 (*wait * 2).min(self.settings.longest_wait)
             }
             // The job was already running when the breaker opened.
-            State::HalfOpen { .. } | State::Open { .. } => return,
+            BreakerState::HalfOpen { .. } | BreakerState::Open { .. } => return,
         };
         warn!(provider, ?wait, "provider fails: its jobs wait");
-        *state = State::Open {
+        *state = BreakerState::Open {
             until: Instant::now() + wait,
             wait,
         };
@@ -166,18 +169,18 @@ impl Breakers {
     pub(crate) fn left(&self, job: JobId) -> bool {
         let mut is_due = false;
         for state in self.states().values_mut() {
-            if let State::HalfOpen { probe, wait } = *state
+            if let BreakerState::HalfOpen { probe, wait } = *state
                 && probe == job
             {
                 let until = Instant::now();
-                *state = State::Open { until, wait };
+                *state = BreakerState::Open { until, wait };
                 is_due = true;
             }
         }
         is_due
     }
 
-    fn states(&self) -> MutexGuard<'_, BTreeMap<String, State>> {
+    fn states(&self) -> MutexGuard<'_, BTreeMap<String, BreakerState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,11 +196,11 @@ mod tests {
     }
 
     fn breakers() -> Breakers {
-        Breakers::new(Outages {
+        Breakers::new(OutagePolicy {
             first_wait: Duration::from_secs(5),
             longest_wait: Duration::from_secs(12),
             failures_to_open: 2,
-            ..Outages::default()
+            ..OutagePolicy::default()
         })
     }
 

@@ -18,10 +18,10 @@ use std::path::Path;
 use protocol::job::{Job, LeftOut};
 use protocol::{Checkpoint, EventKind, Moment, SessionId};
 use serde::Serialize;
-use store::{FileRecord, Store, StoreError};
+use store::{FileRecord, SessionStore, StoreError};
 use utoipa::ToSchema;
 
-use self::compare::{Start, compare};
+use self::compare::{WorkspaceStart, compare};
 
 /// What changed in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -68,28 +68,28 @@ pub(crate) enum ChangesError {
 }
 
 /// Maximum length of [`Changes::not_compared`].
-const MOST_NOT_COMPARED: usize = 100;
+const MAX_NOT_COMPARED: usize = 100;
 
 /// Events per query.
-const PAGE: u32 = 256;
+const EVENT_PAGE_SIZE: u32 = 256;
 
 /// What changed in a job's workspace since its start; empty before the job has a session.
 pub(crate) async fn changes(
-    store: &Store,
+    store: &SessionStore,
     job: &Job,
     workspace: &Path,
 ) -> Result<Changes, ChangesError> {
     let start = match (&job.request.input, &job.session) {
         (_, None) => return Ok(Changes::default()),
-        (None, Some(_)) => Start::default(),
+        (None, Some(_)) => WorkspaceStart::default(),
         (Some(_), Some(session)) => match first_checkpoint(store, session).await? {
             // Nothing can have changed before the first checkpoint.
             None => return Ok(Changes::default()),
             Some((checkpoint, at)) => {
                 let Some(files) = store.checkpoint(session, checkpoint.number).await? else {
-                    return Ok(start_is_gone());
+                    return Ok(missing_start());
                 };
-                Start::new(files, checkpoint.skipped, at)
+                WorkspaceStart::new(files, checkpoint.skipped, at)
             }
         },
     };
@@ -98,12 +98,12 @@ pub(crate) async fn changes(
 
 /// The first checkpoint of a session and the time of its event, in nanoseconds since the epoch.
 async fn first_checkpoint(
-    store: &Store,
+    store: &SessionStore,
     session: &SessionId,
 ) -> Result<Option<(Checkpoint, i64)>, StoreError> {
     let mut after = 0;
     loop {
-        let events = store.events_after(session, after, PAGE).await?;
+        let events = store.events_after(session, after, EVENT_PAGE_SIZE).await?;
         // Stored events always have a sequence number.
         let Some(last) = events.last().and_then(|last| last.seq) else {
             return Ok(None);
@@ -123,7 +123,7 @@ async fn first_checkpoint(
     }
 }
 
-fn start_is_gone() -> Changes {
+fn missing_start() -> Changes {
     Changes {
         not_compared: vec![LeftOut {
             path: "…".to_owned(),
@@ -134,20 +134,22 @@ fn start_is_gone() -> Changes {
 }
 
 fn not_compared(skipped: BTreeMap<String, String>) -> Vec<LeftOut> {
-    let named = skipped.into_iter().take(MOST_NOT_COMPARED);
+    let named = skipped.into_iter().take(MAX_NOT_COMPARED);
     named
         .map(|(path, reason)| LeftOut { path, reason })
         .collect()
 }
 
 /// Whether a path is below a `.git` folder.
-fn is_gits(path: &[u8]) -> bool {
+fn is_git_internal(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|part| part == b".git")
 }
 
-impl Start {
+impl WorkspaceStart {
     fn new(files: Vec<FileRecord>, skipped: BTreeMap<String, String>, at: i64) -> Self {
-        let files = files.into_iter().filter(|file| !is_gits(&file.path));
+        let files = files
+            .into_iter()
+            .filter(|file| !is_git_internal(&file.path));
         Self {
             files: files.map(|file| (file.path.clone(), file)).collect(),
             skipped,

@@ -9,7 +9,7 @@ use sandbox::SandboxSpec;
 use crate::address_range::AddressRange;
 
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct ServerConfig {
     /// The data folder: databases, job folders (`jobs/ID/…`), uploads and the server's audit log.
     pub data: PathBuf,
     /// Maximum number of jobs that run at the same time.
@@ -38,7 +38,7 @@ pub struct Config {
     pub trusted_proxies: Vec<AddressRange>,
     /// Number of pre-started virtual machines, if jobs run in QEMU machines.
     pub machines_waiting: usize,
-    pub policy: Policy,
+    pub policy: JobPolicy,
     pub retention: Retention,
     /// How long running jobs may continue on shutdown before they are parked.
     pub drain: Duration,
@@ -46,7 +46,7 @@ pub struct Config {
     pub stuck_after: Duration,
     /// How long an interactive or interrupted job waits for the next message.
     pub linger: Duration,
-    pub outages: Outages,
+    pub outages: OutagePolicy,
     /// Maximum bytes of a request body, not counting uploads.
     pub largest_body: usize,
     /// Maximum bytes of an uploaded zip, and of a job's artifact.
@@ -55,7 +55,7 @@ pub struct Config {
 
 /// Limits and defaults of all jobs.
 #[derive(Debug, Clone)]
-pub struct Policy {
+pub struct JobPolicy {
     /// The sandbox of every job, except for its workspace. Its limits are maximums.
     pub sandbox: SandboxSpec,
     /// Maximum budget of a job.
@@ -78,7 +78,7 @@ pub struct Retention {
 
 /// Handling of transient failures of what jobs need: model providers, descriptors, disk.
 #[derive(Debug, Clone, Copy)]
-pub struct Outages {
+pub struct OutagePolicy {
     /// How long a job is parked after its first failure, and how long a failing provider is not
     /// used. Doubled after each further failure.
     pub first_wait: Duration,
@@ -90,7 +90,7 @@ pub struct Outages {
     pub failures_to_open: usize,
 }
 
-impl Default for Outages {
+impl Default for OutagePolicy {
     fn default() -> Self {
         Self {
             first_wait: Duration::from_secs(5),

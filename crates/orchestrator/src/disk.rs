@@ -18,30 +18,30 @@ use protocol::job::JobId;
 use tracing::{debug, warn};
 
 /// Size of the reserve: the smaller of this and a fraction of the disk.
-const LARGEST_RESERVE: u64 = 64 << 20;
-const RESERVE_PART: u64 = 64;
+const MAX_RESERVE_BYTES: u64 = 64 << 20;
+const RESERVE_DIVISOR: u64 = 64;
 
 /// Default minimum of free space: the smaller of this and a fraction of the disk.
-const LARGEST_FLOOR: u64 = 512 << 20;
-const FLOOR_PART: u64 = 20;
+const MAX_FLOOR_BYTES: u64 = 512 << 20;
+const FLOOR_DIVISOR: u64 = 20;
 
 /// A sandbox with less space is useless.
-const SMALLEST_GRANT: u64 = 1 << 20;
+const MIN_GRANT_BYTES: u64 = 1 << 20;
 
 /// A job may need space for its files three times: in the workspace, in a checkpoint and in the
 /// zip.
-const PART_OF_ROOM: u64 = 4;
+const GRANT_DIVISOR: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Disk {
     folder: PathBuf,
     reserve: u64,
     floor: u64,
-    state: Mutex<State>,
+    state: Mutex<DiskState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     /// Bytes that running sandboxes may write.
     granted: HashMap<JobId, u64>,
     has_reserve: bool,
@@ -54,12 +54,12 @@ impl Disk {
         let size = size(folder).unwrap_or(u64::MAX);
         let disk = Self {
             folder: folder.to_owned(),
-            reserve: (size / RESERVE_PART).min(LARGEST_RESERVE),
-            floor: floor.unwrap_or((size / FLOOR_PART).min(LARGEST_FLOOR)),
+            reserve: (size / RESERVE_DIVISOR).min(MAX_RESERVE_BYTES),
+            floor: floor.unwrap_or((size / FLOOR_DIVISOR).min(MAX_FLOOR_BYTES)),
             state: Mutex::default(),
         };
         disk.state().has_reserve = disk.path().exists();
-        if disk.is_tight() {
+        if disk.is_nearly_full() {
             disk.release();
         } else {
             disk.refill()
@@ -86,7 +86,7 @@ impl Disk {
     }
 
     /// Whether there may be too little space to open the store.
-    fn is_tight(&self) -> bool {
+    fn is_nearly_full(&self) -> bool {
         self.free() < self.reserve
     }
 
@@ -98,7 +98,10 @@ impl Disk {
         }
         match remove_file(self.path()) {
             Ok(()) => {
-                warn!(bytes = self.reserve, "disk is full: the reserve was released");
+                warn!(
+                    bytes = self.reserve,
+                    "disk is full: the reserve was released"
+                );
                 true
             }
             Err(error) => {
@@ -152,8 +155,8 @@ impl Disk {
             .free()
             .saturating_sub(self.floor)
             .saturating_sub(granted);
-        let grant = wanted.min(room / PART_OF_ROOM);
-        if grant < SMALLEST_GRANT.min(wanted) {
+        let grant = wanted.min(room / GRANT_DIVISOR);
+        if grant < MIN_GRANT_BYTES.min(wanted) {
             return None;
         }
         state.granted.insert(job, grant);
@@ -161,7 +164,7 @@ impl Disk {
     }
 
     /// Releases a job's grant after its sandbox has ended.
-    pub(crate) fn give_back(&self, job: JobId) {
+    pub(crate) fn release_grant(&self, job: JobId) {
         self.state().granted.remove(&job);
     }
 
@@ -173,7 +176,7 @@ impl Disk {
         self.folder.join("reserve.partial")
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -235,7 +238,7 @@ mod tests {
         }
         assert!(sum > free / 2 && sum < free + (1 << 30), "{sum} of {free}");
         assert_eq!(disk.grant(job(100), 10).unwrap_or(10), 10);
-        disk.give_back(job(0));
+        disk.release_grant(job(0));
         assert!(disk.grant(job(101), u64::MAX).unwrap() >= 1 << 20);
         let full = Disk::new(folder.path(), Some(u64::MAX));
         assert!(!full.has_room());

@@ -3,7 +3,7 @@
 //! Wakes up when a job was scheduled or ended, never periodically. Entry type: [`Dispatcher`].
 
 mod loads;
-mod roster;
+mod running_jobs;
 #[cfg(test)]
 mod tests;
 
@@ -16,26 +16,26 @@ use jiff::tz::TimeZone;
 use protocol::SessionId;
 use protocol::job::{Cause, Job};
 use store::StoreError;
-use store::jobs::Claimable;
+use store::jobs::ClaimFilter;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{error, info};
 
-pub(crate) use loads::{Bounds, Loads, Reservation};
-pub(crate) use roster::{Claimed, Roster};
+pub(crate) use loads::{LoadTracker, QueueLimits, Reservation};
+pub(crate) use running_jobs::{ClaimedJob, RunningJobs};
 
-use crate::job::{Change, End, Finish};
-use crate::parts::{ChangeError, Parts, chain};
-use crate::worker::{self, Left};
+use crate::job::{FinishedJob, JobChange, JobEnd};
+use crate::parts::{ChangeError, ServerParts, chain};
+use crate::worker::{self, WorkerExit};
 
 /// Delay after a store error, unless something happens earlier.
-const PAUSE: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum time until users with deferred jobs are checked again.
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
+const MAX_DEFERRED_WAIT: Duration = Duration::from_secs(30);
 
 /// The result of looking for a user's next job.
-enum Found {
+enum ClaimCandidate {
     Job(Box<Job>),
     /// All queued jobs are parked, or their provider is failing.
     NotYet,
@@ -44,8 +44,8 @@ enum Found {
 
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    parts: Arc<Parts>,
-    workers: JoinSet<Left>,
+    parts: Arc<ServerParts>,
+    workers: JoinSet<WorkerExit>,
     /// The job of each worker by its task id, so that the job of a panicked worker is known.
     jobs: HashMap<Id, Job>,
     /// Distinguishes sessions that begin at the same time.
@@ -53,7 +53,7 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(parts: Arc<Parts>) -> Self {
+    pub(crate) fn new(parts: Arc<ServerParts>) -> Self {
         Self {
             parts,
             workers: JoinSet::new(),
@@ -74,8 +74,8 @@ impl Dispatcher {
                 () = parts.ending.cancelled() => break,
                 Some(ended) = self.workers.join_next_with_id() => self.clear(ended).await,
                 () = parts.loads.changed() => {}
-                () = tokio::time::sleep(PAUSE), if !is_well => {}
-                () = until(next_look) => parts.loads.wake_deferred(),
+                () = tokio::time::sleep(STORE_RETRY_DELAY), if !is_well => {}
+                () = sleep_until_some(next_look) => parts.loads.wake_deferred(),
             }
         }
         self.drain().await;
@@ -108,17 +108,17 @@ impl Dispatcher {
             }
             if self.workers.len() >= parts.config.concurrency {
                 // Ask a job that only waits for a message to free its slot.
-                parts.roster.press();
+                parts.roster.request_yield();
                 return true;
             }
             let job = match self.find(&next.owner).await {
-                Ok(Found::Job(job)) => *job,
-                Ok(Found::NotYet) => {
+                Ok(ClaimCandidate::Job(job)) => *job,
+                Ok(ClaimCandidate::NotYet) => {
                     parts.loads.defer(&next);
                     continue;
                 }
-                Ok(Found::None) => {
-                    parts.loads.found_none(&next);
+                Ok(ClaimCandidate::None) => {
+                    parts.loads.reset_queued(&next);
                     continue;
                 }
                 Err(error) => {
@@ -135,19 +135,19 @@ impl Dispatcher {
     }
 
     /// The next claimable job of a user.
-    async fn find(&self, owner: &str) -> Result<Found, StoreError> {
+    async fn find(&self, owner: &str) -> Result<ClaimCandidate, StoreError> {
         let parts = &self.parts;
-        let claimable = Claimable {
+        let claimable = ClaimFilter {
             now: Timestamp::now(),
             blocked: self.blocked_models(owner).await?,
             longest_parked: parts.config.outages.longest_parked,
         };
         if let Some(job) = parts.jobs.next_queued(owner, &claimable).await? {
-            return Ok(Found::Job(Box::new(job)));
+            return Ok(ClaimCandidate::Job(Box::new(job)));
         }
         Ok(match parts.jobs.oldest_queued(owner).await? {
-            Some(_) => Found::NotYet,
-            None => Found::None,
+            Some(_) => ClaimCandidate::NotYet,
+            None => ClaimCandidate::None,
         })
     }
 
@@ -175,7 +175,7 @@ impl Dispatcher {
         let due = parts.jobs.next_unparked(now).await.ok().flatten();
         let wait = due.and_then(|due| Duration::try_from(due.duration_since(now)).ok());
         // The wall clock may jump.
-        let due = Instant::now() + wait.unwrap_or(LONGEST_LOOK).min(LONGEST_LOOK);
+        let due = Instant::now() + wait.unwrap_or(MAX_DEFERRED_WAIT).min(MAX_DEFERRED_WAIT);
         Some(
             parts
                 .breakers
@@ -192,13 +192,13 @@ impl Dispatcher {
             None => self.new_session().await?,
         };
         // Register before the claim is stored: a reader who sees the claim must find the worker.
-        let claimed = Arc::new(Claimed::new(&job, parts.clock.clone()));
+        let claimed = Arc::new(ClaimedJob::new(&job, parts.clock.clone()));
         parts.roster.enter(job.id, claimed.clone());
         let provider = parts
             .models
             .provider_or_default(job.request.model.as_deref());
         parts.breakers.claimed(&provider, job.id);
-        let change = Change::Claim { session };
+        let change = JobChange::Claim { session };
         let outcome = parts.try_change(&mut job, change, None).await;
         if !matches!(outcome, Ok(true)) {
             parts.roster.leave(job.id, claimed.epoch);
@@ -212,14 +212,14 @@ impl Dispatcher {
         }
         parts.loads.claimed(&job.owner);
         info!(job = %job.id, epoch = job.epoch, "job claimed");
-        let work = worker::work(parts, job.clone(), claimed);
+        let work = worker::run_job(parts, job.clone(), claimed);
         let task = self.workers.spawn(work);
         self.jobs.insert(task.id(), job);
         Ok(())
     }
 
     /// Cleans up after a worker.
-    async fn clear(&mut self, ended: Result<(Id, Left), JoinError>) {
+    async fn clear(&mut self, ended: Result<(Id, WorkerExit), JoinError>) {
         let (id, left) = match ended {
             Ok((id, left)) => (id, Some(left)),
             Err(error) => (error.id(), None),
@@ -229,37 +229,40 @@ impl Dispatcher {
         };
         let left = match left {
             Some(left) => left,
-            None => self.bury(&job).await,
+            None => self.fail_panicked_job(&job).await,
         };
         let parts = &self.parts;
         parts.roster.leave(job.id, job.epoch);
-        parts.disk.give_back(job.id);
+        parts.disk.release_grant(job.id);
         if parts.breakers.left(job.id) {
             parts.loads.wake_deferred();
         }
-        if left == Left::Queued {
-            parts.loads.requeued(&job.owner);
+        if left == WorkerExit::Queued {
+            parts.loads.record_requeue(&job.owner);
         }
         parts.loads.ended(&job.owner);
         info!(job = %job.id, ?left, "worker left");
     }
 
     /// Ends a job whose worker panicked.
-    async fn bury(&self, job: &Job) -> Left {
+    async fn fail_panicked_job(&self, job: &Job) -> WorkerExit {
         error!(job = %job.id, "worker panicked");
         let parts = &self.parts;
-        let change = Change::Finish(Box::new(Finish {
+        let change = JobChange::Finish(Box::new(FinishedJob {
             epoch: job.epoch,
             ran_millis: job.ran_millis,
-            end: End::failed(Cause::Server, "its worker broke: this is a bug in hotcell"),
+            end: JobEnd::failed(Cause::Server, "its worker broke: this is a bug in hotcell"),
             answer: None,
             artifact: None,
             spending: job.spending.clone(),
         }));
         let mut job = job.clone();
-        match parts.insist(&mut job, change, &parts.ending).await {
-            Ok(()) | Err(ChangeError::Refused(_) | ChangeError::Gone) => Left::Ended,
-            Err(ChangeError::Store(_)) => Left::Unknown,
+        match parts
+            .change_with_retry(&mut job, change, &parts.ending)
+            .await
+        {
+            Ok(()) | Err(ChangeError::Refused(_) | ChangeError::Gone) => WorkerExit::Ended,
+            Err(ChangeError::Store(_)) => WorkerExit::Unknown,
         }
     }
 
@@ -269,15 +272,15 @@ impl Dispatcher {
             self.number = self.number.wrapping_add(1);
             let now = TimeZone::UTC.to_datetime(Timestamp::now());
             let session = SessionId::new(&now, self.number);
-            if self.is_new(&session).await? {
+            if self.is_unused_session(&session).await? {
                 return Ok(session);
             }
         }
     }
 
-    async fn is_new(&self, session: &SessionId) -> Result<bool, StoreError> {
+    async fn is_unused_session(&self, session: &SessionId) -> Result<bool, StoreError> {
         let parts = &self.parts;
-        if parts.jobs.of_session(session).await?.is_some() {
+        if parts.jobs.job_of_session(session).await?.is_some() {
             return Ok(false);
         }
         match parts.store.summary(session).await {
@@ -288,7 +291,7 @@ impl Dispatcher {
     }
 }
 
-async fn until(moment: Option<Instant>) {
+async fn sleep_until_some(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
@@ -296,17 +299,17 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// Requeues the jobs that were running when the last server died. Returns how many. Jobs that
-/// cannot be written because the disk is full are left to [`recover_rest`], so that the server can
+/// cannot be written because the disk is full are left to [`retry_recovery`], so that the server can
 /// start on a full disk.
-pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
+pub(crate) async fn recover(parts: &ServerParts) -> Result<u64, StoreError> {
     let mut recovered = 0;
     for mut job in parts.jobs.claimed().await? {
         let id = job.id;
-        match parts.change(&mut job, Change::Crash, None).await {
+        match parts.change(&mut job, JobChange::Crash, None).await {
             Ok(()) => recovered += 1,
-            Err(ChangeError::Store(error)) if error.lacks_room() => {
+            Err(ChangeError::Store(error)) if error.may_be_full() => {
                 error!(job = %id, error = %chain(&error), "cannot requeue a job yet");
-                unrecovered(parts).push(job);
+                lock_unrecovered(parts).push(job);
             }
             Err(ChangeError::Store(error)) => return Err(error),
             Err(error) => info!(job = %id, %error, "job needs no recovery"),
@@ -316,18 +319,18 @@ pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
 }
 
 /// Tries again to requeue the jobs that [`recover`] could not.
-pub(crate) async fn recover_rest(parts: &Parts) {
-    let rest = std::mem::take(&mut *unrecovered(parts));
+pub(crate) async fn retry_recovery(parts: &ServerParts) {
+    let rest = std::mem::take(&mut *lock_unrecovered(parts));
     for mut job in rest {
-        match parts.change(&mut job, Change::Crash, None).await {
-            Ok(()) if !job.state.has_ended() => parts.loads.requeued(&job.owner),
-            Err(ChangeError::Store(_)) => unrecovered(parts).push(job),
+        match parts.change(&mut job, JobChange::Crash, None).await {
+            Ok(()) if !job.state.has_ended() => parts.loads.record_requeue(&job.owner),
+            Err(ChangeError::Store(_)) => lock_unrecovered(parts).push(job),
             _ => {}
         }
     }
 }
 
-fn unrecovered(parts: &Parts) -> MutexGuard<'_, Vec<Job>> {
+fn lock_unrecovered(parts: &ServerParts) -> MutexGuard<'_, Vec<Job>> {
     parts
         .unrecovered
         .lock()

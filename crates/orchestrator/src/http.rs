@@ -4,13 +4,13 @@
 //! [`router`] lists all routes; [`guard`] checks every request; [`serve()`] handles connections.
 
 mod artifacts;
-mod asked;
 mod body;
 mod chat;
 pub(crate) mod connections;
 mod diff;
 mod disposition;
 mod events;
+mod extractors;
 mod files;
 mod form;
 mod guard;
@@ -19,15 +19,15 @@ mod jobs;
 mod keys;
 mod logins;
 mod logs;
-mod meters;
 mod openapi;
-mod order;
 mod pages;
 mod problem;
 mod range;
 mod schedule;
 mod search;
 mod serve;
+mod server_metrics;
+mod submission;
 mod upload;
 mod view;
 mod webhooks;
@@ -44,63 +44,63 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::{App, Caller};
-use crate::http::guard::authentication::Doorkeeper;
-use crate::http::guard::host::Hosts;
-use crate::http::guard::ledger::Ledger;
+use crate::http::guard::authentication::Authenticator;
+use crate::http::guard::host::AllowedHosts;
 use crate::http::guard::origin::Origins;
-use crate::http::guard::rate::Rates;
-use crate::http::meters::Meters;
+use crate::http::guard::rate::RateLimiter;
+use crate::http::guard::request_audit::RequestAudit;
 pub(crate) use crate::http::serve::serve;
+use crate::http::server_metrics::ServerMetrics;
 
 /// Burst size in seconds of the average request rate.
-const BURST: u32 = 10;
+const BURST_FACTOR: u32 = 10;
 
 /// State shared by all requests. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Http(Arc<Parts>);
+pub(crate) struct SharedHttp(Arc<HttpState>);
 
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct HttpState {
     app: App,
     /// The caller of requests without a key, on a server that requires none.
     local: Arc<Caller>,
-    hosts: Hosts,
+    hosts: AllowedHosts,
     origins: Origins,
     /// Request rate of each user, if it is limited.
-    users: Option<Rates<String>>,
-    doorkeeper: Doorkeeper,
-    ledger: Ledger,
-    meters: Meters,
+    users: Option<RateLimiter<String>>,
+    doorkeeper: Authenticator,
+    ledger: RequestAudit,
+    meters: ServerMetrics,
     /// The OpenAPI document.
     document: Bytes,
 }
 
-impl Deref for Http {
-    type Target = Parts;
+impl Deref for SharedHttp {
+    type Target = HttpState;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &HttpState {
         &self.0
     }
 }
 
-impl FromRef<Http> for App {
-    fn from_ref(http: &Http) -> Self {
+impl FromRef<SharedHttp> for App {
+    fn from_ref(http: &SharedHttp) -> Self {
         http.app.clone()
     }
 }
 
-impl Http {
+impl SharedHttp {
     fn new(app: App, document: Bytes) -> Self {
         let config = app.config();
         let rate = config.rate;
-        Self(Arc::new(Parts {
+        Self(Arc::new(HttpState {
             local: Arc::new(Caller::local()),
-            hosts: Hosts::new(app.address(), &config.hosts),
+            hosts: AllowedHosts::new(app.address(), &config.hosts),
             origins: Origins::new(&config.origins),
-            users: Rates::new(rate, rate.saturating_mul(BURST)),
-            doorkeeper: Doorkeeper::new(),
-            ledger: Ledger::new(Arc::clone(app.audit())),
-            meters: Meters::new(),
+            users: RateLimiter::new(rate, rate.saturating_mul(BURST_FACTOR)),
+            doorkeeper: Authenticator::new(),
+            ledger: RequestAudit::new(Arc::clone(app.audit())),
+            meters: ServerMetrics::new(),
             document,
             app,
         }))
@@ -108,8 +108,8 @@ impl Http {
 }
 
 /// All routes of the API.
-fn api() -> OpenApiRouter<Http> {
-    OpenApiRouter::with_openapi(openapi::Description::openapi())
+fn api() -> OpenApiRouter<SharedHttp> {
+    OpenApiRouter::with_openapi(openapi::ApiDescription::openapi())
         .routes(routes!(schedule::schedule))
         .routes(routes!(schedule::status))
         .routes(routes!(jobs::list, jobs::create))
@@ -142,13 +142,13 @@ fn api() -> OpenApiRouter<Http> {
 
 pub(crate) fn router(app: App) -> Router {
     let (router, document) = api().split_for_parts();
-    let document = openapi::complete(document).to_json();
+    let document = openapi::add_common_parts(document).to_json();
     let document = document.expect("an OpenAPI document serialises to JSON");
-    let http = Http::new(app, document.into());
+    let http = SharedHttp::new(app, document.into());
     router
         .merge(pages::routes())
         // The guards limit the size of bodies per route.
         .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(http.clone(), guard::pass))
+        .layer(from_fn_with_state(http.clone(), guard::apply))
         .with_state(http)
 }

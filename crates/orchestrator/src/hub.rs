@@ -3,7 +3,7 @@
 //!
 //! Holds nothing for a job without worker and followers. Entry type: [`Hub`].
 
-mod room;
+mod channel;
 mod tail;
 
 use std::collections::HashMap;
@@ -11,25 +11,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::job::{Job, JobId};
 
-pub(crate) use room::{Room, told};
+pub(crate) use channel::{JobChannel, told};
 
 /// The rooms in use.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
-    rooms: Arc<Rooms>,
+    rooms: Arc<JobChannels>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Rooms(Mutex<HashMap<JobId, Weak<Room>>>);
+pub(crate) struct JobChannels(Mutex<HashMap<JobId, Weak<JobChannel>>>);
 
 impl Hub {
     /// The job's room, created if it is not in use.
-    pub(crate) fn room(&self, id: JobId) -> Arc<Room> {
+    pub(crate) fn room(&self, id: JobId) -> Arc<JobChannel> {
         let mut rooms = self.rooms.lock();
         if let Some(room) = rooms.get(&id).and_then(Weak::upgrade) {
             return room;
         }
-        let room = Arc::new(Room::new(id, Arc::downgrade(&self.rooms)));
+        let room = Arc::new(JobChannel::new(id, Arc::downgrade(&self.rooms)));
         rooms.insert(id, Arc::downgrade(&room));
         room
     }
@@ -44,8 +44,8 @@ impl Hub {
     }
 }
 
-impl Rooms {
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Weak<Room>>> {
+impl JobChannels {
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Weak<JobChannel>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -53,7 +53,7 @@ pub(crate) async fn prepare(
             blocking(move || unzip::unpack(&zip, &into, most)).await?;
         }
         Some(JobInput::Git { url, branch }) => {
-            let source = git::Source::check(url, branch.as_deref())?;
+            let source = git::GitSource::check(url, branch.as_deref())?;
             git::clone(&source, &partial, spec).await?;
         }
     }
@@ -64,11 +64,11 @@ pub(crate) async fn prepare(
 
 /// Checking a zip takes a whole CPU.
 const MAX_CONCURRENT_CHECKS: usize = 2;
-static CHECKS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_CHECKS);
+static CHECK_PERMITS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_CHECKS);
 
 /// Checks that an uploaded zip can be unpacked to at most this many bytes. Writes nothing.
 pub(crate) async fn check_zip(zip: PathBuf, most: u64) -> Result<(), InputError> {
-    let permit = CHECKS.acquire().await;
+    let permit = CHECK_PERMITS.acquire().await;
     blocking(move || {
         // Held until the check is done, even if the client disconnects.
         let _permit = permit;
@@ -79,17 +79,17 @@ pub(crate) async fn check_zip(zip: PathBuf, most: u64) -> Result<(), InputError>
 
 /// Checks a repository's address before a job is accepted.
 pub(crate) fn check_git(url: &str, branch: Option<&str>) -> Result<(), InputError> {
-    git::Source::check(url, branch).map(drop)
+    git::GitSource::check(url, branch).map(drop)
 }
 
 /// Creates the job's folder except for the workspace. Returns the temporary path to fill, or `None`
 /// if the workspace exists.
 fn lay_out(folder: &JobFolder, task: &str) -> Result<Option<PathBuf>, InputError> {
     let failed = InputError::server("make the job's folder");
-    make_private(folder.path()).map_err(&failed)?;
-    make_private(&folder.logs()).map_err(&failed)?;
+    create_private_folder(folder.path()).map_err(&failed)?;
+    create_private_folder(&folder.logs()).map_err(&failed)?;
     if !folder.input().exists() {
-        write_whole(&folder.input(), task).map_err(&failed)?;
+        write_atomically(&folder.input(), task).map_err(&failed)?;
     }
     // Only the server writes to this folder, so no other process can have created it.
     if folder.workspace().exists() {
@@ -106,7 +106,7 @@ fn lay_out(folder: &JobFolder, task: &str) -> Result<Option<PathBuf>, InputError
 }
 
 /// Creates a folder with mode 0700.
-fn make_private(folder: &Path) -> io::Result<()> {
+fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)?;
     // It may already exist with an upload in it.
@@ -114,7 +114,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
 }
 
 /// Writes a file that appears atomically.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     let partial = path.with_extension("partial");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);

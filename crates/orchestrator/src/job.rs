@@ -1,15 +1,15 @@
 //! The life cycle of a job as a pure function: the job after a change.
 //!
-//! Uses no clock, store or sandbox. To apply a [`Change`], read the job, call [`transition`], and
+//! Uses no clock, store or sandbox. To apply a [`JobChange`], read the job, call [`transition`], and
 //! write the result by compare-and-swap.
 
 use jiff::Timestamp;
-use protocol::job::{Artifact, Cause, Failure, Job, Parked, State};
+use protocol::job::{Artifact, Cause, Failure, Job, JobState, Parked};
 use protocol::{SessionId, Spending};
 
 /// A change of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
+pub(crate) enum JobChange {
     /// A worker claims the job. `session` is used if the job has none yet.
     Claim { session: SessionId },
     /// The server died while the job was claimed.
@@ -27,7 +27,7 @@ pub(crate) enum Change {
     /// There is a new message.
     GoOn { epoch: u32 },
     /// The job has ended and its artifact is published.
-    Finish(Box<Finish>),
+    Finish(Box<FinishedJob>),
     /// The user cancels a job without a worker. A claimed job must be cancelled through its worker.
     Cancel,
     /// The user adds a message. Requeues a job that has ended.
@@ -36,10 +36,10 @@ pub(crate) enum Change {
 
 /// The result that a worker reports.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Finish {
+pub(crate) struct FinishedJob {
     pub(crate) epoch: u32,
     pub(crate) ran_millis: u64,
-    pub(crate) end: End,
+    pub(crate) end: JobEnd,
     pub(crate) answer: Option<String>,
     pub(crate) artifact: Option<Artifact>,
     pub(crate) spending: Spending,
@@ -47,12 +47,12 @@ pub(crate) struct Finish {
 
 /// How a job ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum JobEnd {
     Complete,
     Failed(Failure),
 }
 
-impl End {
+impl JobEnd {
     pub(crate) fn failed(cause: Cause, message: impl Into<String>) -> Self {
         Self::Failed(Failure {
             cause,
@@ -61,17 +61,17 @@ impl End {
     }
 }
 
-impl From<End> for State {
-    fn from(end: End) -> Self {
+impl From<JobEnd> for JobState {
+    fn from(end: JobEnd) -> Self {
         match end {
-            End::Complete => Self::Complete,
-            End::Failed(failure) => Self::Failed { failure },
+            JobEnd::Complete => Self::Complete,
+            JobEnd::Failed(failure) => Self::Failed { failure },
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum ChangeRefused {
     #[error("the job has ended")]
     Ended,
     #[error("another claim of the job has begun")]
@@ -83,69 +83,73 @@ pub(crate) enum Refused {
 }
 
 /// Server crashes after which a job is not requeued again.
-pub(crate) const MOST_CRASHES: u32 = 100;
+pub(crate) const MAX_CRASHES: u32 = 100;
 
-pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Job, Refused> {
+pub(crate) fn transition(
+    job: &Job,
+    change: JobChange,
+    now: Timestamp,
+) -> Result<Job, ChangeRefused> {
     let mut next = job.clone();
     match change {
-        Change::Claim { session } => {
+        JobChange::Claim { session } => {
             require_queued(job)?;
             next.epoch += 1;
             next.started.get_or_insert(now);
             next.session.get_or_insert(session);
-            next.state = State::Running;
+            next.state = JobState::Running;
         }
-        Change::Crash => {
+        JobChange::Crash => {
             require_claimed(job)?;
             next.crashes += 1;
             match next.crashes {
-                MOST_CRASHES.. => {
+                MAX_CRASHES.. => {
                     let message = format!("the server died {} times under it", next.crashes);
-                    end(&mut next, End::failed(Cause::Crashes, message), now);
+                    end(&mut next, JobEnd::failed(Cause::Crashes, message), now);
                 }
-                _ => next.state = State::Queued,
+                _ => next.state = JobState::Queued,
             }
         }
-        Change::Park {
+        JobChange::Park {
             epoch,
             ran_millis,
             parked,
         } => {
             require_claim(job, epoch)?;
-            count(&mut next, ran_millis);
+            add_run_time(&mut next, ran_millis);
             next.parked = parked;
-            next.state = State::Queued;
+            next.state = JobState::Queued;
         }
-        Change::Wait { epoch, ran_millis } => {
+        JobChange::Wait { epoch, ran_millis } => {
             require_claim(job, epoch)?;
-            count(&mut next, ran_millis);
+            add_run_time(&mut next, ran_millis);
             next.parked = None;
-            next.state = State::Waiting;
+            next.state = JobState::Waiting;
         }
-        Change::GoOn { epoch } => {
+        JobChange::GoOn { epoch } => {
             require_claim(job, epoch)?;
-            next.state = State::Running;
+            next.state = JobState::Running;
         }
-        Change::Finish(finish) => {
+        JobChange::Finish(finish) => {
             require_claim(job, finish.epoch)?;
-            count(&mut next, finish.ran_millis);
+            add_run_time(&mut next, finish.ran_millis);
             next.answer = finish.answer;
             next.artifact = finish.artifact;
             next.spending = finish.spending;
             end(&mut next, finish.end, now);
         }
-        Change::Cancel => {
+        JobChange::Cancel => {
             require_queued(job)?;
             end(&mut next, cancelled(), now);
         }
-        Change::Say => {
+        JobChange::Say => {
             next.messages += 1;
             // A new message ends the wait for an outage.
             if let Some(parked) = &mut next.parked {
                 parked.not_before = now;
             }
             if job.state.has_ended() {
-                next.state = State::Queued;
+                next.state = JobState::Queued;
                 next.ended = None;
                 next.crashes = 0;
             }
@@ -156,47 +160,47 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
 
 /// The address of the published zip of a complete job.
 pub(crate) fn result_url(job: &Job) -> Option<String> {
-    let is_complete = job.state == State::Complete && job.artifact.is_some();
+    let is_complete = job.state == JobState::Complete && job.artifact.is_some();
     is_complete.then(|| format!("/jobs/{}/output.zip", job.id))
 }
 
 /// The end of a cancelled job.
-pub(crate) fn cancelled() -> End {
-    End::failed(Cause::Cancelled, "somebody cancelled it")
+pub(crate) fn cancelled() -> JobEnd {
+    JobEnd::failed(Cause::Cancelled, "somebody cancelled it")
 }
 
-fn end(job: &mut Job, how: End, now: Timestamp) {
+fn end(job: &mut Job, how: JobEnd, now: Timestamp) {
     job.state = how.into();
     job.parked = None;
     job.ended = Some(now);
 }
 
 /// Run time never decreases.
-fn count(job: &mut Job, ran_millis: u64) {
+fn add_run_time(job: &mut Job, ran_millis: u64) {
     job.ran_millis = job.ran_millis.max(ran_millis);
 }
 
-fn require_queued(job: &Job) -> Result<(), Refused> {
+fn require_queued(job: &Job) -> Result<(), ChangeRefused> {
     match job.state {
-        State::Queued => Ok(()),
-        State::Running | State::Waiting => Err(Refused::Claimed),
-        State::Complete | State::Failed { .. } => Err(Refused::Ended),
+        JobState::Queued => Ok(()),
+        JobState::Running | JobState::Waiting => Err(ChangeRefused::Claimed),
+        JobState::Complete | JobState::Failed { .. } => Err(ChangeRefused::Ended),
     }
 }
 
-fn require_claimed(job: &Job) -> Result<(), Refused> {
+fn require_claimed(job: &Job) -> Result<(), ChangeRefused> {
     match job.state {
-        State::Running | State::Waiting => Ok(()),
-        State::Queued => Err(Refused::NotClaimed),
-        State::Complete | State::Failed { .. } => Err(Refused::Ended),
+        JobState::Running | JobState::Waiting => Ok(()),
+        JobState::Queued => Err(ChangeRefused::NotClaimed),
+        JobState::Complete | JobState::Failed { .. } => Err(ChangeRefused::Ended),
     }
 }
 
-fn require_claim(job: &Job, epoch: u32) -> Result<(), Refused> {
+fn require_claim(job: &Job, epoch: u32) -> Result<(), ChangeRefused> {
     if job.epoch == epoch {
         require_claimed(job)
     } else {
-        Err(Refused::Fenced)
+        Err(ChangeRefused::Fenced)
     }
 }
 

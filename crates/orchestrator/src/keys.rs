@@ -8,21 +8,21 @@ use jiff::Timestamp;
 use protocol::job::{ApiKey, UserRole};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
-use store::{Jobs, StoreError};
+use store::{JobStore, StoreError};
 use uuid::Uuid;
 
-const MARK: &str = "hc_";
+const TOKEN_PREFIX: &str = "hc_";
 /// Characters of a token that are shown to identify it.
-const SHOWN: usize = MARK.len() + 6;
+const SHOWN_CHARS: usize = TOKEN_PREFIX.len() + 6;
 
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// Checks the user name or label of a key. An error is one line for the user.
 pub fn check_name(field: &str, text: &str) -> Result<(), String> {
     let reason = match () {
         () if text.trim().is_empty() => "it is empty".to_owned(),
-        () if text.chars().count() > LONGEST_NAME => {
-            format!("it is longer than {LONGEST_NAME} characters")
+        () if text.chars().count() > MAX_NAME_CHARS => {
+            format!("it is longer than {MAX_NAME_CHARS} characters")
         }
         () if text.chars().any(char::is_control) => "it has control characters".to_owned(),
         () => return Ok(()),
@@ -32,7 +32,7 @@ pub fn check_name(field: &str, text: &str) -> Result<(), String> {
 
 /// Creates a key. The token itself is not stored.
 pub async fn create_key(
-    jobs: &Jobs,
+    jobs: &JobStore,
     user: String,
     role: UserRole,
     label: String,
@@ -44,7 +44,7 @@ pub async fn create_key(
         user,
         role,
         label,
-        prefix: token.expose_secret()[..SHOWN].to_owned(),
+        prefix: token.expose_secret()[..SHOWN_CHARS].to_owned(),
         created: now,
         revoked: None,
     };
@@ -56,7 +56,7 @@ pub async fn create_key(
 pub(crate) fn new_token() -> (SecretString, [u8; 32]) {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
-    let token = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(bytes));
+    let token = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
     let hash = hash(&token);
     (token.into(), hash)
 }
@@ -79,8 +79,8 @@ mod tests {
         assert_eq!(hashes.len(), 100);
         for (token, kept) in tokens {
             let text = token.expose_secret();
-            assert_eq!(text.len(), MARK.len() + 43);
-            assert!(text.starts_with(MARK) && text.is_ascii());
+            assert_eq!(text.len(), TOKEN_PREFIX.len() + 43);
+            assert!(text.starts_with(TOKEN_PREFIX) && text.is_ascii());
             assert_eq!(hash(text), kept);
         }
     }

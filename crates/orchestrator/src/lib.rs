@@ -4,7 +4,7 @@
 //! A request is answered as soon as its record is in the store; a worker takes the job from there.
 //! HTTP and workers share only the store and [`hub`], which carries transient updates, so that a
 //! crash of either loses nothing. [`job`] only decides; [`worker`] performs. This crate prints
-//! nothing and reads no settings: [`Config`] and [`Models`] are its only inputs. Entry point:
+//! nothing and reads no settings: [`ServerConfig`] and [`ServerModels`] are its only inputs. Entry point:
 //! [`Server`].
 
 // Test helpers shared with the integration tests refer to this crate by its name.
@@ -21,29 +21,29 @@ mod config;
 mod disk;
 mod dispatcher;
 mod error;
+mod exhaustion;
 mod folder;
 mod http;
 mod hub;
 mod input;
 mod job;
 mod keys;
-mod notice;
 #[cfg(test)]
 mod own_network;
 mod parts;
 mod ports;
 mod retention;
 mod server;
-mod starved;
 mod tree;
 mod watch;
 mod webhook;
+mod webhook_body;
 mod worker;
 
 pub use address_range::{AddressRange, AddressRangeError};
 pub use backup::{Backup, BackupError, backup};
-pub use config::{Config, Outages, Policy, Retention};
+pub use config::{JobPolicy, OutagePolicy, Retention, ServerConfig};
 pub use error::ServeError;
 pub use keys::{check_name, create_key};
-pub use ports::{Chosen, Models};
+pub use ports::{ChosenModel, ServerModels};
 pub use server::Server;

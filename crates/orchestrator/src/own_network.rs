@@ -1,13 +1,13 @@
 //! For tests: a network namespace in which the machine has public addresses.
 //!
 //! Such a test runs itself again inside the namespace, as a separate process. Entry point:
-//! [`entered`].
+//! [`enter_or_rerun`].
 
 use std::process::Command;
 
 /// The addresses of the loopback interface in the namespace. The kernel treats the second address
 /// of a network differently from the first.
-pub(crate) const OWN: [&str; 3] = ["203.0.114.7", "203.0.114.8", "[2600:7::1]"];
+pub(crate) const OWN_ADDRESSES: [&str; 3] = ["203.0.114.7", "203.0.114.8", "[2600:7::1]"];
 
 /// Spellings of these addresses that a job, webhook or repository may use.
 pub(crate) const SPELLINGS: [&str; 7] = [
@@ -20,9 +20,9 @@ pub(crate) const SPELLINGS: [&str; 7] = [
     "[2600:7::1]",
 ];
 
-const MARK: &str = "HOTCELL_TEST_OWN_NETWORK";
+const MARKER_VARIABLE: &str = "HOTCELL_TEST_OWN_NETWORK";
 
-const SCRIPT: &str = r#"
+const SETUP_SCRIPT: &str = r#"
 PATH="$PATH:/usr/sbin:/sbin"
 ip link set lo up &&
 ip address add 203.0.114.7/24 dev lo &&
@@ -33,8 +33,8 @@ exec "$@"
 
 /// Whether this process is in the namespace. If not, runs the named test there, and panics unless
 /// it passes.
-pub(crate) fn entered(test: &str) -> bool {
-    if std::env::var_os(MARK).is_some() {
+pub(crate) fn enter_or_rerun(test: &str) -> bool {
+    if std::env::var_os(MARKER_VARIABLE).is_some() {
         return true;
     }
     let output = Command::new("unshare")
@@ -45,12 +45,12 @@ pub(crate) fn entered(test: &str) -> bool {
             "--",
             "sh",
             "-c",
-            SCRIPT,
+            SETUP_SCRIPT,
             "sh",
         ])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test])
-        .env(MARK, "1")
+        .env(MARKER_VARIABLE, "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

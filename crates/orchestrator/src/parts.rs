@@ -8,40 +8,40 @@ use std::time::Duration;
 use audit::AuditLog;
 use jiff::Timestamp;
 use protocol::job::{Job, JobId};
-use store::jobs::{Along, Changed};
-use store::{Jobs, Store, StoreError};
+use store::jobs::{ChangeExtras, ChangeResult};
+use store::{JobStore, SessionStore, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::breaker::Breakers;
-use crate::config::Config;
+use crate::config::ServerConfig;
 use crate::disk::Disk;
-use crate::dispatcher::{Loads, Roster};
-use crate::http::connections::Connections;
+use crate::dispatcher::{LoadTracker, RunningJobs};
+use crate::http::connections::ConnectionTracker;
 use crate::hub::Hub;
-use crate::job::{Change, Refused, transition};
-use crate::notice::notice;
-use crate::ports::Models;
+use crate::job::{ChangeRefused, JobChange, transition};
+use crate::ports::ServerModels;
 use crate::watch::AwakeClock;
+use crate::webhook_body::notice;
 
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) config: Config,
+pub(crate) struct ServerParts {
+    pub(crate) config: ServerConfig,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<AwakeClock>,
-    pub(crate) jobs: Jobs,
-    pub(crate) store: Store,
-    pub(crate) models: Arc<dyn Models>,
+    pub(crate) jobs: JobStore,
+    pub(crate) store: SessionStore,
+    pub(crate) models: Arc<dyn ServerModels>,
     pub(crate) audit: Arc<AuditLog>,
     pub(crate) hub: Hub,
-    pub(crate) loads: Arc<Loads>,
-    pub(crate) roster: Roster,
+    pub(crate) loads: Arc<LoadTracker>,
+    pub(crate) roster: RunningJobs,
     pub(crate) breakers: Breakers,
     pub(crate) disk: Disk,
     /// Jobs of the last server that could not be requeued yet.
     pub(crate) unrecovered: Mutex<Vec<Job>>,
-    pub(crate) connections: Arc<Connections>,
+    pub(crate) connections: Arc<ConnectionTracker>,
     /// Wakes the webhook task.
     pub(crate) deliveries: Arc<Notify>,
     /// Receives ended jobs, for retention. If the channel is full, the next retention round finds
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] ChangeRefused),
     #[error("the job is gone")]
     Gone,
     #[error(transparent)]
@@ -64,16 +64,16 @@ pub(crate) enum ChangeError {
 }
 
 /// Delay between tries of a write that must not be lost. Doubled each time.
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-impl Parts {
+impl ServerParts {
     /// Changes a job's record. `job` is the caller's copy, and is updated to the stored record. If
     /// the record was changed meanwhile, the change is tried again on the new one.
     pub(crate) async fn change(
         &self,
         job: &mut Job,
-        change: Change,
+        change: JobChange,
         message: Option<&str>,
     ) -> Result<(), ChangeError> {
         loop {
@@ -89,27 +89,27 @@ impl Parts {
     pub(crate) async fn try_change(
         &self,
         job: &mut Job,
-        change: Change,
+        change: JobChange,
         message: Option<&str>,
     ) -> Result<bool, ChangeError> {
         let next = transition(job, change, Timestamp::now())?;
         let has_ended = next.state.has_ended();
         let delivery = has_ended.then(|| notice(&next)).flatten();
         let is_due = delivery.is_some();
-        let along = Along {
+        let along = ChangeExtras {
             message: message.map(str::to_owned),
             delivery,
         };
         let changed = match self.jobs.change(next.clone(), along.clone()).await {
             // Ending or parking a job frees space in the end, so it may use the reserve.
-            Err(error) if error.lacks_room() && self.disk.release() => {
+            Err(error) if error.may_be_full() && self.disk.release() => {
                 self.jobs.change(next, along).await?
             }
             changed => changed?,
         };
         match changed {
-            Changed::Stale => Ok(false),
-            Changed::Saved(saved) => {
+            ChangeResult::Stale => Ok(false),
+            ChangeResult::Saved(saved) => {
                 *job = *saved;
                 self.hub.tell_job(job);
                 if is_due {
@@ -125,13 +125,13 @@ impl Parts {
 
     /// Changes a job's record and retries while the store fails, until the change succeeds, is
     /// refused, or `give_up` is cancelled.
-    pub(crate) async fn insist(
+    pub(crate) async fn change_with_retry(
         &self,
         job: &mut Job,
-        change: Change,
+        change: JobChange,
         give_up: &CancellationToken,
     ) -> Result<(), ChangeError> {
-        let mut patience = Patience::new(give_up.clone());
+        let mut patience = StoreRetry::new(give_up.clone());
         loop {
             match self.change(job, change.clone(), None).await {
                 Err(ChangeError::Store(error)) => patience.wait(error).await?,
@@ -143,15 +143,15 @@ impl Parts {
 
 /// Retries with increasing delay, for writes that must survive temporary store failures.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct StoreRetry {
     wait: Duration,
     give_up: CancellationToken,
 }
 
-impl Patience {
+impl StoreRetry {
     pub(crate) fn new(give_up: CancellationToken) -> Self {
         Self {
-            wait: SHORTEST_WAIT,
+            wait: MIN_RETRY_DELAY,
             give_up,
         }
     }
@@ -163,7 +163,7 @@ impl Patience {
             () = self.give_up.cancelled() => return Err(error.into()),
             () = tokio::time::sleep(self.wait) => {}
         }
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        self.wait = (self.wait * 2).min(MAX_RETRY_DELAY);
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! Interfaces that the program which starts a server implements.
 
-pub use agent::Chosen;
+pub use agent::ChosenModel;
 
 /// Access to models by name, with a default.
-pub trait Models: agent::Models {
+pub trait ServerModels: agent::ModelCatalog {
     fn default_name(&self) -> &str;
 
     /// The provider of a model. Models of the same provider fail together. Shown to admins, so it
@@ -18,7 +18,7 @@ pub trait Models: agent::Models {
     }
 
     /// The model of that name, or the default.
-    fn choose_or_default(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
+    fn choose_or_default(&self, name: Option<&str>, replied: usize) -> Result<ChosenModel, String> {
         self.choose(name.unwrap_or(self.default_name()), replied)
     }
 }

@@ -9,9 +9,9 @@
 //! size exceeds the limit. Ages are measured by [`calendar`], which ignores clock jumps. Never
 //! touches a job that has not ended.
 
-mod calendar;
+mod age_clock;
+mod orphans;
 mod sizes;
-mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -22,36 +22,36 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId};
-use store::{Jobs, Store, StoreError};
+use store::{JobStore, SessionStore, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::calendar::Calendar;
+use self::age_clock::AgeClock;
 use crate::config::Retention;
 use crate::folder::JobFolder;
 use crate::parts::chain;
 use crate::tree::remove_tree;
 
 /// Time between two rounds.
-const PERIOD: Duration = Duration::from_secs(600);
+const ROUND_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Minimum time between two rounds.
-const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+const MIN_ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Jobs per query.
-const BATCH: u32 = 100;
+const JOB_PAGE_SIZE: u32 = 100;
 
 /// How long orphaned files are kept: a job may be about to be created from them.
-pub(crate) const GRACE: Duration = Duration::from_secs(3600);
+pub(crate) const ORPHAN_GRACE_PERIOD: Duration = Duration::from_secs(3600);
 
 /// The retention task's settings and stores.
 #[derive(Debug, Clone)]
-pub(crate) struct Keeper {
-    pub(crate) jobs: Jobs,
-    pub(crate) store: Store,
+pub(crate) struct RetentionTask {
+    pub(crate) jobs: JobStore,
+    pub(crate) store: SessionStore,
     pub(crate) data: PathBuf,
     pub(crate) retention: Retention,
 }
@@ -67,7 +67,7 @@ pub(crate) enum RetentionError {
 
 /// The result of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Swept {
+pub(crate) struct RetentionResult {
     /// Number of deleted jobs.
     pub(crate) forgotten: u64,
     /// Bytes of all remaining jobs.
@@ -75,13 +75,17 @@ pub(crate) struct Swept {
 }
 
 /// Runs rounds until the server ends. Receives the jobs that have ended.
-pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: CancellationToken) {
+pub(crate) async fn run(
+    keeper: RetentionTask,
+    mut ended: mpsc::Receiver<JobId>,
+    end: CancellationToken,
+) {
     let rounds = async {
-        let mut calendar = Calendar::open(&keeper).await;
+        let mut calendar = AgeClock::open(&keeper).await;
         loop {
             let now = calendar.now(Timestamp::now()).await;
             let kept = match keeper.round(now).await {
-                Ok(Swept { forgotten, kept }) => {
+                Ok(RetentionResult { forgotten, kept }) => {
                     if forgotten > 0 {
                         info!(forgotten, "deleted ended jobs");
                     }
@@ -92,10 +96,10 @@ pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: C
                     0
                 }
             };
-            sleep(SHORTEST_PERIOD).await;
+            sleep(MIN_ROUND_INTERVAL).await;
             tokio::select! {
-                () = keeper.exceeded(&mut ended, kept) => {}
-                () = sleep(PERIOD) => {}
+                () = keeper.wait_until_exceeded(&mut ended, kept) => {}
+                () = sleep(ROUND_INTERVAL) => {}
             }
         }
     };
@@ -105,14 +109,14 @@ pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: C
     }
 }
 
-impl Keeper {
+impl RetentionTask {
     /// Runs one round.
-    pub(crate) async fn round(&self, now: Timestamp) -> Result<Swept, RetentionError> {
-        sweep::uploads(&self.data, now).await?;
-        let mut forgotten = self.forget_old(now).await?;
+    pub(crate) async fn round(&self, now: Timestamp) -> Result<RetentionResult, RetentionError> {
+        orphans::uploads(&self.data, now).await?;
+        let mut forgotten = self.delete_expired(now).await?;
         let mut total = self.measure_all(now).await?;
         while total > self.retention.size {
-            let batch = self.jobs.longest_ended(BATCH).await?;
+            let batch = self.jobs.longest_ended(JOB_PAGE_SIZE).await?;
             let before = forgotten;
             for job in batch {
                 if total <= self.retention.size {
@@ -133,7 +137,7 @@ impl Keeper {
         if forgotten > 0 {
             self.jobs.shrink().await?;
         }
-        Ok(Swept {
+        Ok(RetentionResult {
             forgotten,
             kept: total,
         })
@@ -141,7 +145,7 @@ impl Keeper {
 
     /// Returns when ending jobs make the total size exceed the limit, starting from the bytes that
     /// are retained.
-    async fn exceeded(&self, ended: &mut mpsc::Receiver<JobId>, kept: u64) {
+    async fn wait_until_exceeded(&self, ended: &mut mpsc::Receiver<JobId>, kept: u64) {
         let mut total = kept;
         while let Some(id) = ended.recv().await {
             let job = self.jobs.job(id).await.ok().flatten();
@@ -157,11 +161,11 @@ impl Keeper {
         pending().await
     }
 
-    async fn forget_old(&self, now: Timestamp) -> Result<u64, RetentionError> {
+    async fn delete_expired(&self, now: Timestamp) -> Result<u64, RetentionError> {
         let mut forgotten = 0;
         loop {
             let before = forgotten;
-            for job in self.jobs.longest_ended(BATCH).await? {
+            for job in self.jobs.longest_ended(JOB_PAGE_SIZE).await? {
                 let ended = job.ended.unwrap_or(now);
                 let age = Duration::try_from(now.duration_since(ended)).unwrap_or_default();
                 if age <= self.retention.age {
@@ -180,12 +184,12 @@ impl Keeper {
     /// Bytes of all jobs. Removes orphaned folders.
     async fn measure_all(&self, now: Timestamp) -> Result<u64, RetentionError> {
         let mut total: u64 = 0;
-        for id in sweep::folders(&self.data).await? {
+        for id in orphans::job_folders(&self.data).await? {
             match self.jobs.job(id).await? {
                 Some(job) => total = total.saturating_add(self.measure(&job).await?),
                 None => {
                     let folder = JobFolder::new(&self.data, id);
-                    sweep::orphan(&self.store, &folder, now).await?;
+                    orphans::remove_orphan(&self.store, &folder, now).await?;
                 }
             }
         }
@@ -199,13 +203,13 @@ impl Keeper {
             Some(session) => self.store.checkpoint_count(session).await?,
             None => 0,
         };
-        let version = job.state.has_ended().then_some(sizes::Version {
+        let version = job.state.has_ended().then_some(sizes::SizeVersion {
             revision: job.revision,
             checkpoints,
         });
         if let Some(version) = version {
             let kept = folder.clone();
-            let kept = blocking(move || Ok(sizes::recall(&kept, version))).await?;
+            let kept = blocking(move || Ok(sizes::load_size(&kept, version))).await?;
             if let Some(bytes) = kept {
                 return Ok(bytes);
             }
@@ -220,7 +224,7 @@ impl Keeper {
         bytes = bytes.saturating_add(words as u64);
         if let Some(version) = version {
             blocking(move || {
-                sizes::keep(&folder, version, bytes);
+                sizes::store_size(&folder, version, bytes);
                 Ok(())
             })
             .await?;
@@ -231,14 +235,14 @@ impl Keeper {
 
 /// Deletes an ended job with its session and folder; false if it changed since it was read.
 pub(crate) async fn forget(
-    jobs: &Jobs,
-    store: &Store,
+    jobs: &JobStore,
+    store: &SessionStore,
     data: &Path,
     job: &Job,
 ) -> Result<bool, RetentionError> {
     let folder = JobFolder::new(data, job.id);
     let (marked, session) = (folder.clone(), job.session.clone());
-    blocking(move || sweep::mark(&marked, session.as_ref())).await?;
+    blocking(move || orphans::mark(&marked, session.as_ref())).await?;
     if !jobs.forget(job.id, job.revision).await? {
         return Ok(false);
     }
@@ -254,7 +258,7 @@ pub(crate) async fn forget(
     })
     .await?;
     if let Some(session) = &job.session {
-        sweep::delete_session(store, session).await?;
+        orphans::delete_session(store, session).await?;
     }
     blocking(move || remove_job_files(folder.path())).await?;
     Ok(true)

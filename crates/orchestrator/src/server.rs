@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use audit::AuditLog;
 use protocol::job::JobId;
-use sandbox::{Backend, Pool, doctor};
-use store::{Jobs, Store};
+use sandbox::{Backend, MachinePool, doctor};
+use store::{JobStore, SessionStore};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -23,27 +23,27 @@ use tracing::{error, info, warn};
 
 use crate::app::App;
 use crate::breaker::Breakers;
-use crate::config::Config;
+use crate::config::ServerConfig;
 use crate::disk::Disk;
-use crate::dispatcher::{Bounds, Dispatcher, Loads, Roster, recover};
+use crate::dispatcher::{Dispatcher, LoadTracker, QueueLimits, RunningJobs, recover};
 use crate::error::ServeError;
-use crate::http::connections::{ConnectionLimits, Connections};
+use crate::http::connections::{ConnectionLimits, ConnectionTracker};
 use crate::hub::Hub;
-use crate::parts::{Parts, chain};
-use crate::ports::Models;
-use crate::retention::{self, Keeper};
+use crate::parts::{ServerParts, chain};
+use crate::ports::ServerModels;
+use crate::retention::{self, RetentionTask};
 use crate::watch::AwakeClock;
 use crate::{http, watch, webhook};
 
 /// Capacity of the channel of ended jobs to the retention task.
-const ENDED_JOBS: usize = 1024;
+const ENDED_JOBS_CAPACITY: usize = 1024;
 
-const LOCK_TRIES: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+const MAX_LOCK_TRIES: u32 = 50;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub struct Server {
-    parts: Arc<Parts>,
+    parts: Arc<ServerParts>,
     listener: TcpListener,
     /// Ended jobs, for the retention task.
     ended: mpsc::Receiver<JobId>,
@@ -55,20 +55,20 @@ impl Server {
     /// Locks the data folder, opens the store, recovers the jobs of the last server, and listens.
     /// Port 0 selects any free port.
     pub async fn start(
-        mut config: Config,
-        models: Arc<dyn Models>,
+        mut config: ServerConfig,
+        models: Arc<dyn ServerModels>,
         address: SocketAddr,
     ) -> Result<Self, ServeError> {
         let data = config.data.clone();
         for folder in [&data, &data.join("jobs"), &data.join("uploads")] {
-            make_folder(folder)?;
+            create_folder(folder)?;
         }
-        let lock = take(&data).await?;
+        let lock = lock_data_folder(&data).await?;
         // Before the store is opened, which fails on a full disk.
         let disk = Disk::new(&data, config.disk_floor);
-        let store = Store::open(&data).await?;
-        store.open_rest().await?;
-        let jobs = Jobs::open(&data).await?;
+        let store = SessionStore::open(&data).await?;
+        store.open_all().await?;
+        let jobs = JobStore::open(&data).await?;
         if !address.ip().to_canonical().is_loopback() {
             let keys = jobs.keys().await?;
             if keys.iter().all(|key| key.revoked.is_some()) {
@@ -83,16 +83,16 @@ impl Server {
             source,
         };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
-        config.policy.sandbox.pool = machines(&config)?;
+        config.policy.sandbox.pool = start_machine_pool(&config)?;
         let breakers = Breakers::new(config.outages);
         let limits = ConnectionLimits::of(config.open_files, config.concurrency);
-        let connections = Connections::new(limits, config.trusted_proxies.clone());
-        let (ended, ends) = mpsc::channel(ENDED_JOBS);
-        let parts = Arc::new(Parts {
+        let connections = ConnectionTracker::new(limits, config.trusted_proxies.clone());
+        let (ended, ends) = mpsc::channel(ENDED_JOBS_CAPACITY);
+        let parts = Arc::new(ServerParts {
             ended,
             address: listener.local_addr().map_err(listen)?,
             clock: Arc::new(AwakeClock::start()),
-            loads: Arc::new(Loads::new(Bounds {
+            loads: Arc::new(LoadTracker::new(QueueLimits {
                 queue: config.queue,
                 queue_per_user: config.queue_per_user,
                 running_per_user: config.running_per_user,
@@ -103,7 +103,7 @@ impl Server {
             models,
             audit: Arc::new(audit),
             hub: Hub::default(),
-            roster: Roster::default(),
+            roster: RunningJobs::default(),
             breakers,
             disk,
             unrecovered: Mutex::default(),
@@ -133,19 +133,19 @@ impl Server {
         let config = &parts.config;
         let closing = &parts.closing;
         // In the background, so that the first job is not delayed.
-        tokio::task::spawn_blocking(sandbox::prepare);
+        tokio::task::spawn_blocking(sandbox::prewarm);
 
         let mut helpers = JoinSet::new();
-        helpers.spawn(watch::beat(parts.clone(), closing.clone()));
-        helpers.spawn(watch::look_after_disk(parts.clone(), closing.clone()));
-        helpers.spawn(watch::count_parked_time(parts.clone(), closing.clone()));
+        helpers.spawn(watch::store_run_times(parts.clone(), closing.clone()));
+        helpers.spawn(watch::maintain_disk_reserve(parts.clone(), closing.clone()));
+        helpers.spawn(watch::store_parked_time(parts.clone(), closing.clone()));
         helpers.spawn(webhook::run(
             parts.jobs.clone(),
             parts.deliveries.clone(),
             config.policy.private_webhooks,
             closing.clone(),
         ));
-        let keeper = Keeper {
+        let keeper = RetentionTask {
             jobs: parts.jobs.clone(),
             store: parts.store.clone(),
             data: config.data.clone(),
@@ -184,23 +184,23 @@ impl Server {
                 error!(%error, "background task panicked");
             }
         }
-        if let Some(machines) = &config.policy.sandbox.pool {
-            machines.end().await;
+        if let Some(start_machine_pool) = &config.policy.sandbox.pool {
+            start_machine_pool.end().await;
         }
-        settle(&parts).await;
+        merge_database_logs(&parts).await;
         let outcome = dispatched.and(served.map(drop));
         outcome.map_err(|error| ServeError::Broke(io::Error::other(error)))
     }
 
     #[cfg(test)]
-    pub(crate) fn parts(&self) -> &Arc<Parts> {
+    pub(crate) fn parts(&self) -> &Arc<ServerParts> {
         &self.parts
     }
 }
 
 /// Merges the write-ahead logs into the databases, so that a backup of the folder, or a release
 /// that reads them differently, finds everything in one place.
-async fn settle(parts: &Parts) {
+async fn merge_database_logs(parts: &ServerParts) {
     for settled in [parts.store.settle().await, parts.jobs.settle().await] {
         if let Err(error) = settled {
             warn!(error = %chain(&error), "cannot merge the log of a database");
@@ -208,7 +208,7 @@ async fn settle(parts: &Parts) {
     }
 }
 
-fn make_folder(path: &Path) -> Result<(), ServeError> {
+fn create_folder(path: &Path) -> Result<(), ServeError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| ServeError::Folder {
         path: path.to_owned(),
@@ -218,11 +218,11 @@ fn make_folder(path: &Path) -> Result<(), ServeError> {
 
 /// Starts the pool of virtual machines, if jobs run in them: a job then need not wait for one to
 /// boot.
-fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
+fn start_machine_pool(config: &ServerConfig) -> Result<Option<Arc<MachinePool>>, ServeError> {
     let spec = &config.policy.sandbox;
     let is_machine = match spec.backend {
         Backend::Auto => {
-            doctor::would_take(spec).is_ok_and(|choice| choice.backend == Backend::Microvm)
+            doctor::auto_choice(spec).is_ok_and(|choice| choice.backend == Backend::Microvm)
         }
         backend => backend == Backend::Microvm,
     };
@@ -231,8 +231,8 @@ fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
     }
     // Must be on the file system of the jobs' workspaces.
     let folder = config.data.join("machines");
-    make_folder(&folder)?;
-    let pool = Pool::start(spec.clone(), config.machines_waiting, &folder);
+    create_folder(&folder)?;
+    let pool = MachinePool::start(spec.clone(), config.machines_waiting, &folder);
     let pool = pool.map_err(|source| ServeError::Folder {
         path: folder,
         source,
@@ -243,13 +243,13 @@ fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
 /// Locks a data folder with a file lock.
 ///
 /// A child process of the last server may hold the lock for a moment after the server's death.
-async fn take(data: &Path) -> Result<File, ServeError> {
+async fn lock_data_folder(data: &Path) -> Result<File, ServeError> {
     let failed = |source| ServeError::Folder {
         path: data.to_owned(),
         source,
     };
     let locks = data.join("locks");
-    make_folder(&locks)?;
+    create_folder(&locks)?;
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -261,9 +261,9 @@ async fn take(data: &Path) -> Result<File, ServeError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {
+            Err(TryLockError::WouldBlock) if tries < MAX_LOCK_TRIES => {
                 tries += 1;
-                tokio::time::sleep(LOCK_PAUSE).await;
+                tokio::time::sleep(LOCK_RETRY_DELAY).await;
             }
             Err(TryLockError::WouldBlock) => {
                 let path = data.to_owned();

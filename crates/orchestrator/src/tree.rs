@@ -2,7 +2,7 @@
 //!
 //! Everything is opened relative to an open folder, never through a link and never by absolute
 //! path, so that nothing outside can be read even if names change meanwhile. Opens only regular
-//! files; never blocks on a FIFO. Read-only, except for [`remove_tree`]. Entry type: [`Tree`].
+//! files; never blocks on a FIFO. Read-only, except for [`remove_tree`]. Entry type: [`UntrustedTree`].
 
 mod folder;
 mod name;
@@ -24,11 +24,11 @@ use utoipa::ToSchema;
 
 pub(crate) use self::name::{escape, escape_for_zip, shown};
 pub(crate) use self::remove::remove_tree;
-pub(crate) use self::walk::{Leaf, Visit};
+pub(crate) use self::walk::{TreeLeaf, TreeVisit};
 
 /// An open folder and everything below it.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct UntrustedTree {
     root: OwnedFd,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Entry {
 
 /// The entries of a folder, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listing {
+pub(crate) struct FolderListing {
     pub(crate) entries: Vec<Entry>,
     /// Whether some entries are missing.
     pub(crate) is_truncated: bool,
@@ -85,7 +85,7 @@ pub(crate) enum TreeError {
     Io { path: String, source: io::Error },
 }
 
-impl Tree {
+impl UntrustedTree {
     /// Links in the path of the folder itself are followed: that path is trusted.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         Ok(Self {
@@ -94,10 +94,10 @@ impl Tree {
     }
 
     /// Lists at most this many entries of a folder; the empty path is the tree itself.
-    pub(crate) fn list(&self, path: &str, most: usize) -> Result<Listing, TreeError> {
+    pub(crate) fn list(&self, path: &str, most: usize) -> Result<FolderListing, TreeError> {
         let raw = name::unescape(path).ok_or_else(|| TreeError::BadPath(path.to_owned()))?;
         let fail = |error| TreeError::new(path, error, TreeError::NotFolder);
-        let folder = folder::Folder::open(&self.root, &raw).map_err(fail)?;
+        let folder = folder::TreeFolder::open(&self.root, &raw).map_err(fail)?;
         let (names, is_truncated) = folder.names(most).map_err(fail)?;
         let mut entries = Vec::with_capacity(names.len());
         let prefix = if raw.is_empty() {
@@ -124,7 +124,7 @@ impl Tree {
                 target,
             });
         }
-        Ok(Listing {
+        Ok(FolderListing {
             entries,
             is_truncated,
         })

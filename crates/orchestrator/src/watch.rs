@@ -12,36 +12,36 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::dispatcher::recover_rest;
-use crate::parts::Parts;
+use crate::dispatcher::retry_recovery;
+use crate::parts::ServerParts;
 
 /// How often run times are stored. Time since the last update is lost when the server dies.
-const BEAT: Duration = Duration::from_secs(2);
+const RUN_TIME_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Maximum interval between readings of the clock.
-const TICK: Duration = Duration::from_millis(500);
+const CLOCK_READ_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Maximum gap between two readings. After a longer gap, the server was stopped (by SIGSTOP, a
 /// debugger, or the host of its virtual machine) and the gap does not count.
-const LONGEST_GAP: Duration = Duration::from_secs(5);
+const MAX_CLOCK_GAP: Duration = Duration::from_secs(5);
 
 /// Measures the time that the server runs.
 ///
 /// A stopped server does not receive events of its agents. Without this clock, it would treat their
-/// jobs as stuck, or past their deadlines, as soon as it continues. [`beat`] reads the clock
+/// jobs as stuck, or past their deadlines, as soon as it continues. [`store_run_times`] reads the clock
 /// regularly.
 #[derive(Debug)]
-pub(crate) struct AwakeClock(Mutex<Ticks>);
+pub(crate) struct AwakeClock(Mutex<AwakeTime>);
 
 #[derive(Debug, Clone, Copy)]
-struct Ticks {
+struct AwakeTime {
     awake: Duration,
     last: Instant,
 }
 
 impl AwakeClock {
     pub(crate) fn start() -> Self {
-        Self(Mutex::new(Ticks {
+        Self(Mutex::new(AwakeTime {
             awake: Duration::ZERO,
             last: Instant::now(),
         }))
@@ -52,7 +52,7 @@ impl AwakeClock {
         let now = Instant::now();
         let gap = now.saturating_duration_since(ticks.last);
         ticks.last = now;
-        if gap > LONGEST_GAP {
+        if gap > MAX_CLOCK_GAP {
             info!(seconds = gap.as_secs(), "server was stopped")
         } else {
             ticks.awake += gap
@@ -75,11 +75,11 @@ impl AwakeClock {
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     clock: Arc<AwakeClock>,
-    reading: Mutex<Reading>,
+    reading: Mutex<StopwatchState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct StopwatchState {
     before: Duration,
     since: Option<Duration>,
 }
@@ -88,7 +88,7 @@ impl Stopwatch {
     /// Starts running, with the time that was measured before.
     pub(crate) fn start(clock: Arc<AwakeClock>, before: Duration) -> Self {
         let since = Some(clock.now());
-        let reading = Mutex::new(Reading { before, since });
+        let reading = Mutex::new(StopwatchState { before, since });
         Self { clock, reading }
     }
 
@@ -99,7 +99,7 @@ impl Stopwatch {
         reading.since = None;
     }
 
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         let now = self.clock.now();
         self.reading().since.get_or_insert(now);
     }
@@ -113,12 +113,12 @@ impl Stopwatch {
         u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn reading(&self) -> MutexGuard<'_, Reading> {
+    fn reading(&self) -> MutexGuard<'_, StopwatchState> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Reading {
+impl StopwatchState {
     fn elapsed(&self, now: Duration) -> Duration {
         let span = self.since.map(|since| now.saturating_sub(since));
         self.before.saturating_add(span.unwrap_or_default())
@@ -126,8 +126,8 @@ impl Reading {
 }
 
 /// Stores the run times of jobs regularly until `end`.
-pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
-    let mut ticks = interval(TICK);
+pub(crate) async fn store_run_times(parts: Arc<ServerParts>, end: CancellationToken) {
+    let mut ticks = interval(CLOCK_READ_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last_beat = Instant::now();
     loop {
@@ -136,7 +136,7 @@ pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
             () = end.cancelled() => return,
         }
         parts.clock.now();
-        if last_beat.elapsed() < BEAT {
+        if last_beat.elapsed() < RUN_TIME_INTERVAL {
             continue;
         }
         last_beat = Instant::now();
@@ -151,19 +151,19 @@ pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
 }
 
 /// How often the disk is checked.
-const DISK_TICK: Duration = Duration::from_secs(1);
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Retries requeueing the last server's jobs that [`recover`](crate::dispatcher::recover) could not
 /// requeue, and creates the disk reserve again when there is enough space.
-pub(crate) async fn look_after_disk(parts: Arc<Parts>, end: CancellationToken) {
-    let mut ticks = interval(DISK_TICK);
+pub(crate) async fn maintain_disk_reserve(parts: Arc<ServerParts>, end: CancellationToken) {
+    let mut ticks = interval(DISK_CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = end.cancelled() => return,
         }
-        recover_rest(&parts).await;
+        retry_recovery(&parts).await;
         let own = parts.clone();
         // Creating the file may block.
         let refilled = tokio::task::spawn_blocking(move || own.disk.refill());
@@ -175,13 +175,15 @@ pub(crate) async fn look_after_disk(parts: Arc<Parts>, end: CancellationToken) {
 
 /// How often the parked time of jobs is stored. Time since the last update is lost when the server
 /// dies; time in which no server runs does not count.
-const PARKED_TICK: Duration = Duration::from_secs(60);
+const PARKED_TIME_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Adds up how long jobs are parked, until `end`. Measured with a monotonic clock, because the wall
 /// clock may jump.
-pub(crate) async fn count_parked_time(parts: Arc<Parts>, end: CancellationToken) {
+pub(crate) async fn store_parked_time(parts: Arc<ServerParts>, end: CancellationToken) {
     let longest = parts.config.outages.longest_parked;
-    let tick = PARKED_TICK.min(longest / 4).max(Duration::from_millis(50));
+    let tick = PARKED_TIME_INTERVAL
+        .min(longest / 4)
+        .max(Duration::from_millis(50));
     let mut ticks = interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut counted = Instant::now();
@@ -191,14 +193,14 @@ pub(crate) async fn count_parked_time(parts: Arc<Parts>, end: CancellationToken)
             () = end.cancelled() => return,
         }
         let now = Instant::now();
-        match count_parked(&parts, now - counted).await {
+        match add_parked_time(&parts, now - counted).await {
             Ok(()) => counted = now,
             Err(error) => warn!(%error, "cannot store the parked time of jobs"),
         }
     }
 }
 
-async fn count_parked(parts: &Parts, passed: Duration) -> Result<(), StoreError> {
+async fn add_parked_time(parts: &ServerParts, passed: Duration) -> Result<(), StoreError> {
     if parts.jobs.parked().await? == 0 {
         return Ok(());
     }
@@ -223,9 +225,9 @@ mod tests {
         watch.pause();
         tokio::time::advance(Duration::from_secs(100)).await;
         assert_eq!(watch.elapsed(), Duration::from_secs(15));
-        watch.go_on();
+        watch.resume();
         tokio::time::advance(Duration::from_secs(1)).await;
-        watch.go_on();
+        watch.resume();
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(watch.millis(), 17_000);
     }

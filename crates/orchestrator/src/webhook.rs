@@ -5,7 +5,7 @@
 //! is the one that is connected to. Follows no redirects and ignores response bodies. Owners take
 //! turns, and an endpoint that does not respond delays no other: see [`lanes`].
 
-mod lanes;
+mod limiter;
 mod post;
 #[cfg(test)]
 mod tests;
@@ -16,19 +16,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use store::StoreError;
-use store::jobs::{DueDelivery, Jobs, Tried};
+use store::jobs::{DeliveryAttempt, DueDelivery, JobStore};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::lanes::{Admission, Endpoint, Lanes, MAX_PER_OWNER};
-use self::post::{Failed, Poster};
+use self::limiter::{DeliveryDecision, DeliveryLimiter, Endpoint, MAX_PER_OWNER};
+use self::post::{DeliveryFailure, WebhookClient};
 use crate::parts::chain;
 
 /// Delay after each failure; after the last one the delivery is given up.
-const WAITS: [Duration; 5] = [
+const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
     Duration::from_secs(5 * 60),
@@ -38,31 +38,31 @@ const WAITS: [Duration; 5] = [
 
 /// Due deliveries of one owner that are loaded. Deliveries in progress are still due and come
 /// first.
-const LOOKED_AT_PER_OWNER: u32 = 2 * MAX_PER_OWNER as u32;
+const MAX_DUE_PER_OWNER: u32 = 2 * MAX_PER_OWNER as u32;
 
 /// Due deliveries that are loaded in total.
-const LOOKED_AT: u32 = 4_096;
+const MAX_DUE: u32 = 4_096;
 
 /// Maximum time between checks of the store, whatever the clock did meanwhile.
-const LONGEST_SLEEP: Duration = Duration::from_secs(600);
+const MAX_SLEEP: Duration = Duration::from_secs(600);
 
 /// Delay after a store error.
-const PAUSE: Duration = Duration::from_secs(5);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Maximum bytes of a stored error.
-const MAX_ERROR: usize = 500;
+const MAX_ERROR_BYTES: usize = 500;
 
 /// Delivers to webhooks until `end`. `wake` is notified when there may be a new delivery.
 pub(crate) async fn run(
-    jobs: Jobs,
+    jobs: JobStore,
     wake: Arc<Notify>,
     allows_private: bool,
     end: CancellationToken,
 ) {
     let mut deliverer = Deliverer {
         jobs,
-        poster: Arc::new(Poster::new(allows_private)),
-        lanes: Lanes::default(),
+        poster: Arc::new(WebhookClient::new(allows_private)),
+        lanes: DeliveryLimiter::default(),
         under_way: JoinSet::new(),
         held: HashMap::new(),
     };
@@ -71,7 +71,7 @@ pub(crate) async fn run(
             Ok(sleep) => sleep,
             Err(error) => {
                 warn!(error = %chain(&error), "cannot look for due webhooks");
-                PAUSE
+                STORE_RETRY_DELAY
             }
         };
         tokio::select! {
@@ -86,16 +86,16 @@ pub(crate) async fn run(
 
 /// The deliveries in progress, and their limits.
 struct Deliverer {
-    jobs: Jobs,
-    poster: Arc<Poster>,
-    lanes: Lanes,
-    under_way: JoinSet<Ended>,
+    jobs: JobStore,
+    poster: Arc<WebhookClient>,
+    lanes: DeliveryLimiter,
+    under_way: JoinSet<AttemptResult>,
     /// The deliveries in progress, by task.
     held: HashMap<tokio::task::Id, (i64, Endpoint)>,
 }
 
 /// The result of a try.
-struct Ended {
+struct AttemptResult {
     failed: bool,
     took: Duration,
 }
@@ -105,21 +105,21 @@ impl Deliverer {
     async fn begin(&mut self) -> Result<Duration, StoreError> {
         loop {
             let now = Timestamp::now();
-            let due = self.jobs.due(now, LOOKED_AT_PER_OWNER, LOOKED_AT).await?;
+            let due = self.jobs.due(now, MAX_DUE_PER_OWNER, MAX_DUE).await?;
             let mut skipped = 0;
             for delivery in due {
-                if self.is_held(delivery.number) {
+                if self.is_in_flight(delivery.number) {
                     continue;
                 }
                 let endpoint = Endpoint::new(&delivery.owner, &delivery.url);
                 match self.lanes.admit(&endpoint, Instant::now()) {
-                    Admission::Wait => {}
-                    Admission::Try(patience) => self.spawn(delivery, endpoint, patience),
-                    Admission::Skip => {
-                        let failed = Failed::for_now(
+                    DeliveryDecision::Wait => {}
+                    DeliveryDecision::Try(patience) => self.spawn(delivery, endpoint, patience),
+                    DeliveryDecision::Skip => {
+                        let failed = DeliveryFailure::for_now(
                             "not tried: the endpoint did not answer several times in a row",
                         );
-                        let tried = outcome(&delivery, Err(failed));
+                        let tried = stored_result(&delivery, Err(failed));
                         self.jobs.tried(delivery.number, tried, now).await?;
                         skipped += 1;
                     }
@@ -127,15 +127,15 @@ impl Deliverer {
             }
             // More deliveries may be due after the skipped ones.
             if skipped == 0 {
-                let next = self.jobs.next_due(now).await?;
+                let next = self.jobs.next_delivery_due(now).await?;
                 let until = next.map(|next| Duration::try_from(next.duration_since(now)));
-                let until = until.map_or(LONGEST_SLEEP, Result::unwrap_or_default);
-                return Ok(until.min(LONGEST_SLEEP));
+                let until = until.map_or(MAX_SLEEP, Result::unwrap_or_default);
+                return Ok(until.min(MAX_SLEEP));
             }
         }
     }
 
-    fn is_held(&self, number: i64) -> bool {
+    fn is_in_flight(&self, number: i64) -> bool {
         self.held.values().any(|(held, _)| *held == number)
     }
 
@@ -149,12 +149,12 @@ impl Deliverer {
         self.held.insert(task.id(), (number, endpoint));
     }
 
-    fn end(&mut self, ended: Result<(tokio::task::Id, Ended), tokio::task::JoinError>) {
+    fn end(&mut self, ended: Result<(tokio::task::Id, AttemptResult), tokio::task::JoinError>) {
         let (task, ended) = match ended {
             Ok(ended) => ended,
             // The task panicked: the delivery is still due and is tried again.
             Err(error) => {
-                let ended = Ended {
+                let ended = AttemptResult {
                     failed: true,
                     took: Duration::ZERO,
                 };
@@ -169,63 +169,70 @@ impl Deliverer {
 
 /// Tries once and stores the result.
 async fn deliver(
-    jobs: Jobs,
-    poster: Arc<Poster>,
+    jobs: JobStore,
+    poster: Arc<WebhookClient>,
     delivery: DueDelivery,
     patience: Duration,
-) -> Ended {
+) -> AttemptResult {
     let begun = Instant::now();
     let attempt = timeout(patience, attempt(&jobs, &poster, &delivery));
     let attempt = attempt.await.unwrap_or_else(|_| {
         let seconds = patience.as_secs();
-        Err(Failed::for_now(format!("no answer within {seconds} s")))
+        Err(DeliveryFailure::for_now(format!(
+            "no answer within {seconds} s"
+        )))
     });
-    let ended = Ended {
+    let ended = AttemptResult {
         failed: attempt.is_err(),
         took: begun.elapsed(),
     };
     let job = delivery.job;
-    let tried = outcome(&delivery, attempt);
+    let tried = stored_result(&delivery, attempt);
     // On failure the delivery is still due; the delay prevents a busy loop.
     if let Err(error) = jobs.tried(delivery.number, tried, Timestamp::now()).await {
         warn!(%job, error = %chain(&error), "cannot store the result of a webhook delivery");
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(STORE_RETRY_DELAY).await;
     }
     ended
 }
 
 /// The stored result of a try.
-fn outcome(delivery: &DueDelivery, attempt: Result<(), Failed>) -> Tried {
+fn stored_result(delivery: &DueDelivery, attempt: Result<(), DeliveryFailure>) -> DeliveryAttempt {
     let DueDelivery { job, tries, .. } = delivery;
-    let Failed { reason, is_final } = match attempt {
+    let DeliveryFailure { reason, is_final } = match attempt {
         Ok(()) => {
             info!(%job, "webhook delivered");
-            return Tried::Delivered;
+            return DeliveryAttempt::Delivered;
         }
         Err(failed) => failed,
     };
     let wait = usize::try_from(*tries)
         .ok()
-        .and_then(|tries| WAITS.get(tries))
+        .and_then(|tries| RETRY_DELAYS.get(tries))
         .filter(|_| !is_final);
     warn!(%job, tries = tries + 1, gives_up = wait.is_none(), %reason, "webhook delivery failed");
     let mut error: String = reason.chars().filter(|c| !c.is_control()).collect();
-    error.truncate(error.floor_char_boundary(MAX_ERROR));
+    error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
     match wait {
-        Some(wait) => Tried::Again {
+        Some(wait) => DeliveryAttempt::Again {
             at: Timestamp::now() + *wait,
             error,
         },
-        None => Tried::Failed { error },
+        None => DeliveryAttempt::Failed { error },
     }
 }
 
-async fn attempt(jobs: &Jobs, poster: &Poster, due: &DueDelivery) -> Result<(), Failed> {
-    let failed = |error: StoreError| Failed::for_now(chain(&error));
+async fn attempt(
+    jobs: &JobStore,
+    poster: &WebhookClient,
+    due: &DueDelivery,
+) -> Result<(), DeliveryFailure> {
+    let failed = |error: StoreError| DeliveryFailure::for_now(chain(&error));
     let job = jobs.job(due.job).await.map_err(failed)?;
     let webhook = job.and_then(|job| job.request.webhook);
-    let webhook = webhook.ok_or_else(|| Failed::for_ever("the job has no webhook"))?;
+    let webhook = webhook.ok_or_else(|| DeliveryFailure::permanent("the job has no webhook"))?;
     let delivery = jobs.delivery(due.number).await.map_err(failed)?;
-    let delivery = delivery.ok_or_else(|| Failed::for_ever("there is nothing to tell"))?;
+    let delivery =
+        delivery.ok_or_else(|| DeliveryFailure::permanent("there is nothing to tell"))?;
     poster.post(&webhook, &delivery).await
 }

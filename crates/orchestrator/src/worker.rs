@@ -4,21 +4,21 @@
 //! after another worker was cut off. It writes to the job's record only under its own epoch. Entry
 //! point: [`run_job`].
 
+mod agent_task;
 mod finish;
 mod log;
+mod monitored_model;
 mod parking;
 pub(crate) mod plan;
 mod progress;
-mod talk;
 mod turns;
 mod verdict;
-mod watched;
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Approvals, Setup};
+use agent::{Approvals, SessionSetup};
 use audit::AuditLog;
 use protocol::job::{Cause, Job};
 use protocol::{Event, Spending};
@@ -27,29 +27,29 @@ use tokio::sync::watch;
 use tools::ToolSet;
 use tracing::warn;
 
-use crate::dispatcher::Claimed;
+use crate::dispatcher::ClaimedJob;
+use crate::exhaustion;
 use crate::folder::JobFolder;
-use crate::hub::Room;
+use crate::hub::JobChannel;
 use crate::input;
-use crate::job::End;
-use crate::parts::{Parts, chain};
-use crate::starved;
+use crate::job::JobEnd;
+use crate::parts::{ServerParts, chain};
+use agent_task::{AgentExit, AgentTask};
 use log::JobLog;
-use parking::Setback;
-use progress::Progress;
-use talk::{Parting, Talk};
-use verdict::{Stop, end_of};
-use watched::{AskedWait, Watched};
+use monitored_model::{MonitoredModel, SharedRetryAfter};
+use parking::TransientFailure;
+use progress::SessionProgress;
+use verdict::{StopReason, end_of};
 
 /// Time for an agent to stop its turn after an interrupt.
-const GRACE: Duration = Duration::from_secs(10);
+const INTERRUPT_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// The session may still be locked by the last write of an aborted agent.
-const LOCK_TRIES: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(100);
+const MAX_LOCK_TRIES: u32 = 50;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum WorkerExit {
     Ended,
     /// The job is queued again.
     Queued,
@@ -59,35 +59,35 @@ pub(crate) enum Left {
 
 /// The result of working on a job.
 #[derive(Debug)]
-enum Ending {
+enum WorkResult {
     Ended {
-        end: End,
+        end: JobEnd,
         /// Whether the job ends even if a message arrived meanwhile.
         is_last: bool,
     },
     /// A later worker continues.
     Parked,
     /// A transient failure: a later worker continues after a delay.
-    Deferred(Setback),
+    Deferred(TransientFailure),
     /// Another claim has begun.
     Lost,
 }
 
-impl Ending {
-    fn last(end: End) -> Self {
+impl WorkResult {
+    fn last(end: JobEnd) -> Self {
         Self::Ended { end, is_last: true }
     }
 
     /// Defers the job if a resource of the server is exhausted; otherwise the job has failed.
     fn of_error(cause: Cause, error: &(dyn Error + 'static)) -> Self {
         let message = chain(error);
-        match starved::what_ran_out(error) {
-            Some(what) => Self::Deferred(Setback::starved(what, &message)),
+        match exhaustion::what_ran_out(error) {
+            Some(what) => Self::Deferred(TransientFailure::starved(what, &message)),
             None => failed(cause, message),
         }
     }
 
-    fn unless_spoken(end: End) -> Self {
+    fn unless_messaged(end: JobEnd) -> Self {
         Self::Ended {
             end,
             is_last: false,
@@ -97,18 +97,18 @@ impl Ending {
 
 #[derive(Debug)]
 struct Worker {
-    parts: Arc<Parts>,
+    parts: Arc<ServerParts>,
     job: Job,
-    claimed: Arc<Claimed>,
+    claimed: Arc<ClaimedJob>,
     /// Interrupts that were not passed on to the agent yet.
     interrupts: watch::Receiver<u64>,
-    room: Arc<Room>,
+    room: Arc<JobChannel>,
     folder: JobFolder,
     log: JobLog,
-    progress: Progress,
+    progress: SessionProgress,
     /// Replies of the model before this claim.
     replies_before: usize,
-    asked_wait: AskedWait,
+    asked_wait: SharedRetryAfter,
     /// How long the job may run.
     timeout: Duration,
     /// Remaining time that the job may wait for messages.
@@ -116,7 +116,11 @@ struct Worker {
 }
 
 /// Works on a claimed job until it has ended or is queued again.
-pub(crate) async fn work(parts: Arc<Parts>, job: Job, claimed: Arc<Claimed>) -> Left {
+pub(crate) async fn run_job(
+    parts: Arc<ServerParts>,
+    job: Job,
+    claimed: Arc<ClaimedJob>,
+) -> WorkerExit {
     let config = &parts.config;
     let mut interrupts = claimed.interrupts.subscribe();
     if *interrupts.borrow() > 0 {
@@ -127,11 +131,11 @@ pub(crate) async fn work(parts: Arc<Parts>, job: Job, claimed: Arc<Claimed>) -> 
         room: parts.hub.room(job.id),
         folder: JobFolder::new(&config.data, job.id),
         log: JobLog::none(),
-        progress: Progress::of(&[]),
+        progress: SessionProgress::of(&[]),
         replies_before: 0,
-        asked_wait: AskedWait::default(),
+        asked_wait: SharedRetryAfter::default(),
         timeout: plan::timeout(&job.request, &config.policy),
-        patience: plan::patience(&job.request, config),
+        patience: plan::message_wait(&job.request, config),
         claimed,
         job,
         parts,
@@ -141,12 +145,12 @@ pub(crate) async fn work(parts: Arc<Parts>, job: Job, claimed: Arc<Claimed>) -> 
 }
 
 impl Worker {
-    async fn run(&mut self) -> Ending {
+    async fn run(&mut self) -> WorkResult {
         let (journal, history) = match self.open_session().await {
             Ok(opened) => opened,
-            Err(error) => return Ending::of_error(Cause::Server, &error),
+            Err(error) => return WorkResult::of_error(Cause::Server, &error),
         };
-        self.progress = Progress::of(&history);
+        self.progress = SessionProgress::of(&history);
         self.replies_before = self.progress.replies;
         self.claimed.set_spending(&self.progress.spending);
         self.room.begin(self.progress.seq);
@@ -155,17 +159,17 @@ impl Worker {
             // All turns were done before the last claim was cut off; only the end is missing.
             Ok(None) => {
                 let outcome = self.progress.outcome.as_ref();
-                return Ending::unless_spoken(outcome.map_or(End::Complete, end_of));
+                return WorkResult::unless_messaged(outcome.map_or(JobEnd::Complete, end_of));
             }
-            Err(error) => return Ending::of_error(Cause::Server, &error),
+            Err(error) => return WorkResult::of_error(Cause::Server, &error),
         };
         let mut talk = match self.begin(journal, history).await {
             Ok(talk) => talk,
             Err(ending) => return ending,
         };
-        let ending = self.converse(&mut talk, command).await;
+        let ending = self.run_turns(&mut talk, command).await;
         match &ending {
-            Ending::Ended { .. } | Ending::Deferred(_) if !self.progress.is_in_turn() => {
+            WorkResult::Ended { .. } | WorkResult::Deferred(_) if !self.progress.is_in_turn() => {
                 self.part(talk).await;
             }
             _ => talk.abort().await,
@@ -175,11 +179,11 @@ impl Worker {
 
     /// Lets the agent end gracefully. If it is cut short, its last turn's changes may not be
     /// recorded; this is reported.
-    async fn part(&mut self, talk: Talk) {
+    async fn part(&mut self, talk: AgentTask) {
         let patience = self.parts.config.stuck_after;
         let stopping = self.claimed.parked.clone().cancelled_owned();
         let parting = talk.end(|event| self.hear(event), patience, stopping);
-        if parting.await == Parting::CutShort {
+        if parting.await == AgentExit::CutShort {
             warn!(job = %self.job.id, "agent was cut short after its last turn");
             self.note(
                 "agent",
@@ -206,9 +210,9 @@ impl Worker {
                 opened => opened,
             };
             match opened {
-                Err(StoreError::InUse(_)) if tries < LOCK_TRIES => {
+                Err(StoreError::InUse(_)) if tries < MAX_LOCK_TRIES => {
                     tries += 1;
-                    tokio::time::sleep(LOCK_PAUSE).await;
+                    tokio::time::sleep(LOCK_RETRY_DELAY).await;
                 }
                 opened => return opened,
             }
@@ -216,28 +220,32 @@ impl Worker {
     }
 
     /// Prepares the workspace and starts the agent.
-    async fn begin(&mut self, journal: Journal, history: Vec<Event>) -> Result<Talk, Ending> {
+    async fn begin(
+        &mut self,
+        journal: Journal,
+        history: Vec<Event>,
+    ) -> Result<AgentTask, WorkResult> {
         let ran = self.claimed.stopwatch.elapsed();
         let audit = AuditLog::open(self.folder.audit())
-            .map_err(|error| Ending::of_error(Cause::Server, &error))?;
+            .map_err(|error| WorkResult::of_error(Cause::Server, &error))?;
         let config = &self.parts.config;
         let mut spec = plan::spec(&self.job, &self.folder, config, ran, Arc::new(audit))
             .map_err(|error| failed(Cause::Sandbox, chain(&error)))?;
         let granted = self.parts.disk.grant(self.job.id, spec.limits.disk);
         spec.limits.disk = granted.ok_or_else(|| {
             let message = "there is no room for another sandbox";
-            Ending::Deferred(Setback::starved("disk space", message))
+            WorkResult::Deferred(TransientFailure::starved("disk space", message))
         })?;
         let prepared = tokio::select! {
             biased;
-            () = self.claimed.parked.cancelled() => return Err(Ending::Parked),
-            () = self.claimed.cancelled.cancelled() => return Err(self.stopped(Stop::Cancelled)),
+            () = self.claimed.parked.cancelled() => return Err(WorkResult::Parked),
+            () = self.claimed.cancelled.cancelled() => return Err(self.stopped(StopReason::Cancelled)),
             () = self.parts.clock.sleep_until(self.deadline()) => {
-                return Err(self.stopped(Stop::Deadline));
+                return Err(self.stopped(StopReason::Deadline));
             }
             prepared = input::prepare(&self.job, &self.folder, &spec) => prepared,
         };
-        prepared.map_err(|error| Ending::of_error(Cause::Input, &error))?;
+        prepared.map_err(|error| WorkResult::of_error(Cause::Input, &error))?;
         self.log = JobLog::open(&self.folder.log());
         let epoch = self.job.epoch;
         self.note("job", format_args!("claim {epoch} begins"));
@@ -247,7 +255,7 @@ impl Worker {
         let mut chosen = models
             .choose_or_default(request.model.as_deref(), self.progress.replies)
             .map_err(|reason| failed(Cause::Provider, reason))?;
-        chosen.model = Arc::new(Watched {
+        chosen.model = Arc::new(MonitoredModel {
             model: chosen.model,
             parts: self.parts.clone(),
             provider: models.provider_or_default(request.model.as_deref()),
@@ -255,7 +263,7 @@ impl Worker {
             asked_wait: self.asked_wait.clone(),
         });
         let policy = &self.parts.config.policy;
-        Ok(Talk::begin(Setup {
+        Ok(AgentTask::begin(SessionSetup {
             store: self.parts.store.clone(),
             journal,
             model: chosen,
@@ -283,6 +291,6 @@ impl Worker {
     }
 }
 
-fn failed(cause: Cause, message: impl Into<String>) -> Ending {
-    Ending::last(End::failed(cause, message))
+fn failed(cause: Cause, message: impl Into<String>) -> WorkResult {
+    WorkResult::last(JobEnd::failed(cause, message))
 }

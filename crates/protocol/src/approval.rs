@@ -34,15 +34,15 @@ pub enum Subject {
 
 /// An answer given in advance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Rule {
+pub struct ApprovalRule {
     #[serde(flatten)]
     pub subject: Subject,
-    pub action: Action,
+    pub action: RuleAction,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum RuleAction {
     Allow,
     Ask,
     Deny,

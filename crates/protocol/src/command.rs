@@ -7,7 +7,7 @@ use crate::message::Block;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Command {
+pub enum AgentCommand {
     /// Starts a turn. If one is running, the prompt is queued for the next.
     Prompt { content: Vec<Block> },
     /// Continues the last turn after it was interrupted.
@@ -32,7 +32,7 @@ pub enum Command {
     Diff,
 }
 
-impl Command {
+impl AgentCommand {
     /// A prompt that consists of text only.
     pub fn prompt(text: impl Into<String>) -> Self {
         Self::Prompt {

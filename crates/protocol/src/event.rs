@@ -17,7 +17,7 @@ use crate::message::{Block, Stop};
 use crate::usage::Usage;
 
 /// Version of the JSON form. Fields and kinds may be added within a version, but none is removed.
-pub const VERSION: u32 = 1;
+pub const EVENT_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
@@ -363,7 +363,7 @@ pub enum BudgetKind {
 
 impl EventKind {
     /// Whether the event is stored.
-    pub fn lasts(&self) -> bool {
+    pub fn is_lasting(&self) -> bool {
         match self {
             Self::SessionStarted { .. }
             | Self::SandboxStarted { .. }

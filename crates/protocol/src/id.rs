@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct SessionId(String);
 
 /// Letters and digits that cannot be confused with one another, in sort order.
-const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
+const ID_ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 
 impl SessionId {
     /// `random` should differ between sessions that start at the same time.
@@ -24,7 +24,7 @@ impl SessionId {
         let moment = begun.subsec_nanosecond() as u32 / 976_563;
         let number = moment << 10 | random & 0x3ff;
         let suffix: String = [15, 10, 5, 0]
-            .map(|place| LETTERS[(number >> place) as usize % LETTERS.len()] as char)
+            .map(|place| ID_ALPHABET[(number >> place) as usize % ID_ALPHABET.len()] as char)
             .iter()
             .collect();
         Self(format!(
@@ -45,20 +45,20 @@ impl SessionId {
 
 /// Text that is not a session id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadId(String);
+pub struct InvalidSessionId(String);
 
-impl fmt::Display for BadId {
+impl fmt::Display for InvalidSessionId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "`{}` is not a session name", self.0)
     }
 }
 
-impl std::error::Error for BadId {}
+impl std::error::Error for InvalidSessionId {}
 
 impl FromStr for SessionId {
-    type Err = BadId;
+    type Err = InvalidSessionId;
 
-    fn from_str(text: &str) -> Result<Self, BadId> {
+    fn from_str(text: &str) -> Result<Self, InvalidSessionId> {
         let is_right = |(place, letter): (usize, u8)| match place {
             8 | 15 => letter == b'-',
             0..=14 => letter.is_ascii_digit(),
@@ -67,15 +67,15 @@ impl FromStr for SessionId {
         if text.len() == 20 && text.bytes().enumerate().all(is_right) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadId(text.to_owned()))
+            Err(InvalidSessionId(text.to_owned()))
         }
     }
 }
 
 impl TryFrom<String> for SessionId {
-    type Error = BadId;
+    type Error = InvalidSessionId;
 
-    fn try_from(text: String) -> Result<Self, BadId> {
+    fn try_from(text: String) -> Result<Self, InvalidSessionId> {
         text.parse()
     }
 }

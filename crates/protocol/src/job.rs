@@ -216,7 +216,7 @@ pub enum Status {
 /// State in the life cycle of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// Not claimed by a worker.
     Queued,
     /// Claimed by a worker.
@@ -229,7 +229,7 @@ pub enum State {
     },
 }
 
-impl State {
+impl JobState {
     pub fn status(&self) -> Status {
         match self {
             Self::Queued => Status::Pending,
@@ -290,7 +290,7 @@ pub struct Job {
     /// The user who owns it.
     pub owner: String,
     pub request: JobRequest,
-    pub state: State,
+    pub state: JobState,
     /// How often it was claimed. A worker's write is valid only for the claim under which it was
     /// made.
     pub epoch: u32,
@@ -342,7 +342,7 @@ impl Job {
             id,
             owner,
             request,
-            state: State::Queued,
+            state: JobState::Queued,
             epoch: 0,
             revision: 0,
             created,

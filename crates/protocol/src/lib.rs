@@ -1,8 +1,8 @@
-//! The types that all crates share: commands from a user interface to an agent ([`Command`]),
+//! The types that all crates share: commands from a user interface to an agent ([`AgentCommand`]),
 //! events from an agent ([`Event`]), and the content of a conversation ([`Message`]).
 //!
 //! Only types and pure functions: no I/O, no clock, no randomness. The JSON form of an event is a
-//! public interface, described by [`schema`] and versioned by [`VERSION`].
+//! public interface, described by [`schema`] and versioned by [`EVENT_VERSION`].
 
 mod approval;
 mod command;
@@ -12,12 +12,12 @@ pub mod job;
 mod message;
 mod usage;
 
-pub use approval::{Action, Decision, Question, Rule, Scope, Subject};
-pub use command::Command;
+pub use approval::{ApprovalRule, Decision, Question, RuleAction, Scope, Subject};
+pub use command::AgentCommand;
 pub use event::{
-    BackgroundJob, BudgetKind, Change, Checkpoint, Event, EventKind, Fork, Kept, Moment, Outcome,
-    Spending, VERSION, schema,
+    BackgroundJob, BudgetKind, Change, Checkpoint, EVENT_VERSION, Event, EventKind, Fork, Kept,
+    Moment, Outcome, Spending, schema,
 };
-pub use id::{BadId, CallId, SessionId};
+pub use id::{CallId, InvalidSessionId, SessionId};
 pub use message::{Block, Image, Message, Role, Stop, ToolDefinition};
 pub use usage::Usage;

@@ -10,7 +10,7 @@
 //! | [`microsandbox`] | `msb` | standard input and output |
 //! | [`none`] | none | a socket, inherited |
 //!
-//! [`furnishing`] lists the content of `/` for all of them, [`bundle`] turns that into folders and
+//! [`root_entries`] lists the content of `/` for all of them, [`bundle`] turns that into folders and
 //! mounts for external engines, [`contained`] confines a guest behind their walls, [`container`] is
 //! shared by Podman and Docker, [`machine`] by all virtual machines, [`child`] waits for processes.
 //! [`auto`] selects a backend.
@@ -18,11 +18,10 @@
 mod auto;
 pub(crate) mod bundle;
 pub(crate) mod child;
-pub(crate) mod contained;
+pub(crate) mod confined_guest;
 pub(crate) mod container;
 pub(crate) mod docker;
 pub(crate) mod firecracker;
-pub(crate) mod furnishing;
 pub(crate) mod gvisor;
 pub(crate) mod machine;
 pub(crate) mod microsandbox;
@@ -30,9 +29,10 @@ pub(crate) mod microvm;
 pub(crate) mod native;
 pub(crate) mod none;
 pub(crate) mod podman;
-mod words;
+pub(crate) mod root_entries;
+mod wall_descriptions;
 
-pub(crate) use self::auto::settle;
+pub(crate) use self::auto::probe_unknown;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -42,78 +42,78 @@ use std::pin::Pin;
 use serde::Serialize;
 use tokio::net::UnixStream;
 
-use self::furnishing::usual_env;
-pub use self::microvm::pool::Pool;
-use crate::choosing;
+pub use self::microvm::pool::MachinePool;
+use self::root_entries::default_env;
 use crate::error::SandboxError;
-use crate::limits::Enforcement;
-use crate::spec::{Backend, RootSpec, SandboxSpec, Strength, WORKSPACE};
-use crate::starting;
+use crate::limits::LimitEnforcement;
+use crate::selection;
+use crate::spec::{Backend, RootSpec, SandboxSpec, Strength, WORKSPACE_PATH};
+use crate::start_progress;
 
 /// The result of starting a backend.
 #[derive(Debug)]
-pub(crate) struct Raised {
+pub(crate) struct StartedBackend {
     pub(crate) link: UnixStream,
-    pub(crate) walls: Box<dyn Standing>,
-    pub(crate) description: Description,
+    pub(crate) walls: Box<dyn RunningWalls>,
+    pub(crate) description: SandboxDescription,
     /// Path of the workspace inside.
     pub(crate) workdir: PathBuf,
     /// The default environment of commands.
     pub(crate) env: Vec<(String, String)>,
 }
 
-impl Raised {
+impl StartedBackend {
     /// For a backend with the usual root inside that was requested by name.
     pub(crate) fn usual(
         backend: Backend,
         link: UnixStream,
-        standing: Box<dyn Standing>,
+        standing: Box<dyn RunningWalls>,
         walls: Vec<String>,
-        limits: Vec<Enforcement>,
+        limits: Vec<LimitEnforcement>,
     ) -> Self {
         Self {
             link,
             walls: standing,
-            description: Description {
+            description: SandboxDescription {
                 backend: backend.name(),
-                reason: ASKED_FOR.into(),
+                reason: REQUESTED_REASON.into(),
                 walls,
                 limits,
             },
-            workdir: WORKSPACE.into(),
-            env: usual_env(),
+            workdir: WORKSPACE_PATH.into(),
+            env: default_env(),
         }
     }
 }
 
 /// A boxed future, as trait objects need it.
-pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Running walls. Dropping them takes them down too, without waiting.
-pub(crate) trait Standing: Debug + Send {
+pub(crate) trait RunningWalls: Debug + Send {
     /// Takes everything down and waits until it is gone. Returns how many processes the kernel
     /// killed for lack of memory, or 0 if they are not counted.
-    fn take_down(&mut self) -> Later<'_, u64>;
+    fn take_down(&mut self) -> BoxFuture<'_, u64>;
 
     /// The number of such kills so far.
-    fn memory_kills(&mut self) -> Later<'_, u64>;
+    fn memory_kills(&mut self) -> BoxFuture<'_, u64>;
 }
 
 /// What protects a sandbox, for display and for the audit log.
 #[derive(Debug, Clone, Serialize)]
-pub struct Description {
+pub struct SandboxDescription {
     pub backend: &'static str,
     /// Why this backend was chosen.
     pub reason: String,
     /// The walls, each in a few words.
     pub walls: Vec<String>,
-    pub limits: Vec<Enforcement>,
+    pub limits: Vec<LimitEnforcement>,
 }
 
 /// The reason for a backend that was requested by name.
-pub(crate) const ASKED_FOR: &str = "asked for";
+pub(crate) const REQUESTED_REASON: &str = "asked for";
 
-impl Description {
+impl SandboxDescription {
     /// What an escape has to break.
     pub fn strength(&self) -> Strength {
         Backend::named(self.backend).map_or(Strength::None, Backend::strength)
@@ -134,36 +134,40 @@ impl Description {
 
 /// Starts the backend that the spec requests, or the one that `auto` selects; never one that is
 /// weaker than required. Returns the spec as it was carried out.
-pub(crate) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
-    choosing::check(spec.backend, spec.require)?;
+pub(crate) async fn start_backend(
+    spec: SandboxSpec,
+) -> Result<(StartedBackend, SandboxSpec), SandboxError> {
+    selection::check(spec.backend, spec.require)?;
     match spec.backend {
-        Backend::Auto => auto::raise(spec).await,
-        _ => raise_named(spec).await,
+        Backend::Auto => auto::start_backend(spec).await,
+        _ => start_named_backend(spec).await,
     }
 }
 
-async fn raise_named(mut spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
+async fn start_named_backend(
+    mut spec: SandboxSpec,
+) -> Result<(StartedBackend, SandboxSpec), SandboxError> {
     if spec.backend.needs_image() && spec.root == RootSpec::Host {
         let image = spec.provisions.default_image.clone();
         spec.root = RootSpec::Image(image.ok_or_else(|| lacks_image(spec.backend))?);
     }
-    starting::step(putting_up(spec.backend));
+    start_progress::step(start_step(spec.backend));
     let raised = match spec.backend {
-        Backend::Native => native::raise(&spec).await,
-        Backend::Podman => podman::raise(&spec).await,
-        Backend::Docker => docker::raise(&spec).await,
-        Backend::Gvisor => gvisor::raise(&spec).await,
-        Backend::Microvm => microvm::raise(&spec).await,
-        Backend::Firecracker => firecracker::raise(&spec).await,
-        Backend::Microsandbox => microsandbox::raise(&spec).await,
-        Backend::None => none::raise(&spec),
+        Backend::Native => native::start_backend(&spec).await,
+        Backend::Podman => podman::start_backend(&spec).await,
+        Backend::Docker => docker::start_backend(&spec).await,
+        Backend::Gvisor => gvisor::start_backend(&spec).await,
+        Backend::Microvm => microvm::start_backend(&spec).await,
+        Backend::Firecracker => firecracker::start_backend(&spec).await,
+        Backend::Microsandbox => microsandbox::start_backend(&spec).await,
+        Backend::None => none::start_backend(&spec),
         Backend::Auto => unreachable!("`auto` was resolved to a backend"),
     }?;
     Ok((raised, spec))
 }
 
 /// The step of a start, as the end of "cannot …".
-fn putting_up(backend: Backend) -> &'static str {
+fn start_step(backend: Backend) -> &'static str {
     match backend {
         Backend::Native => "put up the native walls",
         Backend::Podman => "start a Podman container",
@@ -187,7 +191,7 @@ pub(crate) fn lacks_image(backend: Backend) -> SandboxError {
 }
 
 /// Fails for the first limit that is not fully enforced, before anything is started.
-pub(crate) fn check_strict(limits: &[Enforcement]) -> Result<(), SandboxError> {
+pub(crate) fn check_strict(limits: &[LimitEnforcement]) -> Result<(), SandboxError> {
     match limits.iter().find(|enforcement| !enforcement.is_full()) {
         None => Ok(()),
         Some(weak) => Err(SandboxError::Unenforced {

@@ -7,7 +7,7 @@
 //! | project quota | ext4 or xfs mounted with `prjquota`, started by root | `EDQUOT` |
 //! | scan | everywhere else: the guest counts (`guest/src/disk`) | everything is killed |
 //!
-//! Entry point: [`DiskLimit::hold`].
+//! Entry point: [`DiskLimiter::hold`].
 
 use std::path::Path;
 
@@ -15,23 +15,23 @@ use nix::sys::statvfs::statvfs;
 use tracing::debug;
 use walls::quota::ProjectQuota;
 
-use crate::backends::Description;
-use crate::backends::native::maps_everyone;
-use crate::limits::{BYTES_PER_INODE, Enforcer, LimitKind};
+use crate::backends::SandboxDescription;
+use crate::backends::native::is_initial_user_namespace;
+use crate::limits::{BYTES_PER_INODE, LimitEnforcer, LimitKind};
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 /// Records the owner of each project id. Fixed, because all sandboxes of a machine must share it.
-const PROJECT_LOCKS: &str = "/run/hotcell/projects";
+const PROJECT_LOCK_DIR: &str = "/run/hotcell/projects";
 
 /// The mechanism that enforces the limit.
 #[derive(Debug)]
-pub(crate) struct DiskLimit {
+pub(crate) struct DiskLimiter {
     /// The limit for the guest, if the guest enforces it.
-    pub(crate) scanned: Option<link::request::DiskLimit>,
+    pub(crate) scanned: Option<link::request::DiskGrowthLimit>,
     quota: Option<ProjectQuota>,
 }
 
-impl DiskLimit {
+impl DiskLimiter {
     /// No enforcement.
     pub(crate) fn none() -> Self {
         Self {
@@ -41,10 +41,10 @@ impl DiskLimit {
     }
 
     /// Sets the best mechanism available for the workspace, and notes it in the description.
-    pub(crate) async fn hold(spec: &SandboxSpec, description: &mut Description) -> Self {
+    pub(crate) async fn hold(spec: &SandboxSpec, description: &mut SandboxDescription) -> Self {
         let mut limits = description.limits.iter_mut();
         let stated = limits.find(|one| one.limit == LimitKind::Disk);
-        let Some(stated) = stated.filter(|one| one.enforcer == Enforcer::Scan) else {
+        let Some(stated) = stated.filter(|one| one.enforcer == LimitEnforcer::Scan) else {
             return Self::none();
         };
         // Docker keeps changes to an image on its own disk, and only the scan covers both places.
@@ -54,16 +54,16 @@ impl DiskLimit {
         if has_other_places {
             debug!("disk limit is enforced by scanning: the image is writable too");
         } else if is_bounded(&spec.workspace, spec.limits.disk) {
-            stated.enforcer = Enforcer::BoundedFileSystem;
+            stated.enforcer = LimitEnforcer::BoundedFileSystem;
         } else {
             quota = set_quota(spec).await;
             if quota.is_some() {
-                stated.enforcer = Enforcer::ProjectQuota;
+                stated.enforcer = LimitEnforcer::ProjectQuota;
             }
         }
-        let is_scanned = stated.enforcer == Enforcer::Scan;
+        let is_scanned = stated.enforcer == LimitEnforcer::Scan;
         Self {
-            scanned: is_scanned.then_some(link::request::DiskLimit {
+            scanned: is_scanned.then_some(link::request::DiskGrowthLimit {
                 bytes: spec.limits.disk,
                 inodes: inodes(spec.limits.disk),
                 has_other_places,
@@ -81,7 +81,7 @@ impl DiskLimit {
     }
 }
 
-impl Drop for DiskLimit {
+impl Drop for DiskLimiter {
     fn drop(&mut self) {
         if let Some(quota) = self.quota.take() {
             std::thread::spawn(move || drop(quota));
@@ -103,13 +103,13 @@ fn is_bounded(workspace: &Path, limit: u64) -> bool {
 }
 
 async fn set_quota(spec: &SandboxSpec) -> Option<ProjectQuota> {
-    if !nix::unistd::geteuid().is_root() || !maps_everyone() {
+    if !nix::unistd::geteuid().is_root() || !is_initial_user_namespace() {
         return None;
     }
     let workspace = spec.workspace.clone();
     let bytes = spec.limits.disk;
     let set = move || {
-        let locks = Path::new(PROJECT_LOCKS);
+        let locks = Path::new(PROJECT_LOCK_DIR);
         ProjectQuota::set(&workspace, locks, bytes, inodes(bytes))
     };
     let is_set = match ProjectQuota::check_enforced(&spec.workspace) {

@@ -1,7 +1,7 @@
 //! Checks what protects a sandbox on this machine by starting one and querying the kernel inside.
 //!
 //! [`examine`] checks one backend, [`probe`] does so with a timeout and stores the result,
-//! [`known`] and [`would_take`] evaluate stored results.
+//! [`stored_results`] and [`auto_choice`] evaluate stored results.
 
 mod memory;
 mod protections;
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use self::memory::Processes;
+use self::memory::ProcessSnapshot;
 pub use self::protections::Protection;
-use self::protections::{Seen, is_needed, protections};
+use self::protections::{GuestView, is_required, protections};
+use crate::backend_config::BackendConfig;
 use crate::backends::{self, firecracker, microsandbox};
-use crate::choosing::{self, Choice, Question};
 use crate::error::SandboxError;
-use crate::exec::Command;
+use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
-use crate::limits::{Enforcement, Limits};
-use crate::proofs::{Proof, Proofs};
-use crate::provisions::Provisions;
+use crate::limits::{LimitEnforcement, SandboxLimits};
+use crate::probe_cache::{ProbeCache, ProbeResult};
+use crate::selection::{self, BackendChoice, SelectionInput};
 use crate::spec::{Backend, RootSpec, SandboxSpec, Strength};
 
-pub use crate::choosing::ORDER;
+pub use crate::selection::BACKENDS_BY_STRENGTH;
 
 /// The result of examining one backend.
 #[derive(Debug, Serialize)]
@@ -37,7 +37,7 @@ pub struct Diagnosis {
     /// The walls, each in a few words.
     pub walls: Vec<String>,
     pub protections: Vec<Protection>,
-    pub limits: Vec<Enforcement>,
+    pub limits: Vec<LimitEnforcement>,
     /// Time from the start to the end of the first command.
     pub start: Option<Duration>,
     /// Time of a further command.
@@ -69,9 +69,9 @@ impl Diagnosis {
         }
     }
 
-    fn proof(&self, backend: Backend) -> Proof {
+    fn to_probe_result(&self, backend: Backend) -> ProbeResult {
         let milliseconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
-        Proof {
+        ProbeResult {
             works: self.works,
             is_emulated: self.is_emulated,
             problem: self.problem.clone(),
@@ -80,16 +80,16 @@ impl Diagnosis {
             start_ms: milliseconds(self.start),
             exec_ms: milliseconds(self.exec),
             memory: self.memory,
-            ..Proof::of(backend)
+            ..ProbeResult::of(backend)
         }
     }
 }
 
 /// The parts of a backend that its developers could not run on real hardware.
-pub fn unproven(backend: Backend) -> Option<&'static str> {
+pub fn untested_parts(backend: Backend) -> Option<&'static str> {
     match backend {
-        Backend::Firecracker => Some(firecracker::UNPROVEN),
-        Backend::Microsandbox => Some(microsandbox::UNPROVEN),
+        Backend::Firecracker => Some(firecracker::UNTESTED_NOTE),
+        Backend::Microsandbox => Some(microsandbox::UNTESTED_NOTE),
         _ => None,
     }
 }
@@ -108,15 +108,15 @@ pub async fn examine(mut spec: SandboxSpec) -> Diagnosis {
 
 /// Examines one backend, whatever backend the spec names, and stores the result.
 pub async fn probe(spec: &SandboxSpec, backend: Backend) -> Diagnosis {
-    let spec = of_backend(spec, backend);
+    let spec = spec_for_backend(spec, backend);
     if backend.needs_image() && !has_image(&spec) {
         // This says nothing about the machine, so it is not stored.
         let error = backends::lacks_image(backend);
         return Diagnosis::failed(backend, error.to_string(), error.hint());
     }
     let provisions = spec.provisions.clone();
-    let diagnosis = in_time(spec).await;
-    let kept = Proofs::read(&provisions).keep(diagnosis.proof(backend), &provisions);
+    let diagnosis = examine_with_timeout(spec).await;
+    let kept = ProbeCache::read(&provisions).keep(diagnosis.to_probe_result(backend), &provisions);
     if let Err(error) = kept {
         tracing::warn!(%backend, %error, "cannot store a probe result");
     }
@@ -124,15 +124,17 @@ pub async fn probe(spec: &SandboxSpec, backend: Backend) -> Diagnosis {
 }
 
 /// Like [`probe`], for callers that store the result themselves.
-pub(crate) async fn prove(spec: &SandboxSpec, backend: Backend) -> Proof {
-    in_time(of_backend(spec, backend)).await.proof(backend)
+pub(crate) async fn probe_without_storing(spec: &SandboxSpec, backend: Backend) -> ProbeResult {
+    examine_with_timeout(spec_for_backend(spec, backend))
+        .await
+        .to_probe_result(backend)
 }
 
 /// A copy of the spec that requests this backend and no required strength.
-fn of_backend(spec: &SandboxSpec, backend: Backend) -> SandboxSpec {
+fn spec_for_backend(spec: &SandboxSpec, backend: Backend) -> SandboxSpec {
     SandboxSpec {
         // The result is stored, so it must not depend on the time limit of one sandbox.
-        limits: Limits {
+        limits: SandboxLimits {
             wall: None,
             ..spec.limits
         },
@@ -145,7 +147,7 @@ fn of_backend(spec: &SandboxSpec, backend: Backend) -> SandboxSpec {
     }
 }
 
-async fn in_time(spec: SandboxSpec) -> Diagnosis {
+async fn examine_with_timeout(spec: SandboxSpec) -> Diagnosis {
     let backend = spec.backend;
     let deadline = deadline(backend);
     let look = async {
@@ -176,28 +178,28 @@ fn deadline(backend: Backend) -> Duration {
 }
 
 /// Stored results that are still valid.
-pub fn known(provisions: &Provisions) -> Vec<Proof> {
-    Proofs::read(provisions).all().to_vec()
+pub fn stored_results(provisions: &BackendConfig) -> Vec<ProbeResult> {
+    ProbeCache::read(provisions).all().to_vec()
 }
 
 /// The backend that `auto` would choose for this spec, from stored results alone.
-pub fn would_take(spec: &SandboxSpec) -> Result<Choice, SandboxError> {
-    choice(spec, &Proofs::read(&spec.provisions))
+pub fn auto_choice(spec: &SandboxSpec) -> Result<BackendChoice, SandboxError> {
+    first_choice(spec, &ProbeCache::read(&spec.provisions))
 }
 
-/// Like [`would_take`], but first probes backends whose result is needed and unknown. Needs a
+/// Like [`auto_choice`], but first probes backends whose result is needed and unknown. Needs a
 /// workspace.
-pub async fn settle(spec: &SandboxSpec) -> Result<Choice, SandboxError> {
-    choice(spec, &backends::settle(spec).await)
+pub async fn resolve_auto(spec: &SandboxSpec) -> Result<BackendChoice, SandboxError> {
+    first_choice(spec, &backends::probe_unknown(spec).await)
 }
 
-fn choice(spec: &SandboxSpec, proofs: &Proofs) -> Result<Choice, SandboxError> {
-    let question = Question {
+fn first_choice(spec: &SandboxSpec, proofs: &ProbeCache) -> Result<BackendChoice, SandboxError> {
+    let question = SelectionInput {
         require: spec.require,
         has_image: has_image(spec),
         proofs: proofs.all(),
     };
-    let choices = choosing::choose(&question)?;
+    let choices = selection::choose(&question)?;
     let first = choices.into_iter().next();
     Ok(first.expect("`choose` returns at least one choice"))
 }
@@ -208,17 +210,17 @@ pub(crate) fn has_image(spec: &SandboxSpec) -> bool {
 
 async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     let backend = spec.backend;
-    let before = Processes::now();
+    let before = ProcessSnapshot::now();
     let began = Instant::now();
     let sandbox = Sandbox::start(spec).await?;
-    let first = sandbox.run(Command::new(["/bin/true"])).await?;
+    let first = sandbox.run(ExecCommand::new(["/bin/true"])).await?;
     let start = began.elapsed();
     let began = Instant::now();
-    sandbox.run(Command::new(["/bin/true"])).await?;
+    sandbox.run(ExecCommand::new(["/bin/true"])).await?;
     let exec = began.elapsed();
-    let seen = Seen::look(&sandbox).await?;
+    let seen = GuestView::look(&sandbox).await?;
     let description = sandbox.description().clone();
-    let memory = memory::of_sandbox(&before, backend, &seen.walls);
+    let memory = memory::sandbox_memory_bytes(&before, backend, &seen.walls);
     let mut protections = protections(backend, sandbox.root(), &seen);
     let landlock = description
         .walls
@@ -235,7 +237,7 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     sandbox.end().await;
     let missing: Vec<&str> = protections
         .iter()
-        .filter(|one| !one.holds && is_needed(backend, one.name))
+        .filter(|one| !one.holds && is_required(backend, one.name))
         .map(|one| one.name)
         .collect();
     let problem = match first.verdict.success() {

@@ -21,7 +21,7 @@ pub enum SandboxError {
     /// A wall could not be set up, so nothing was started.
     #[error("cannot put up the native walls")]
     Walls {
-        source: walls::plan::Failure,
+        source: walls::plan::SetupFailure,
         advice: Option<String>,
     },
     /// A program, socket or device that the backend needs is missing or does not work here.
@@ -69,11 +69,11 @@ pub enum SandboxError {
 }
 
 /// Length to which a refusal is cut. The guest is not trusted.
-const LONGEST_REFUSAL: usize = 4096;
+const MAX_REFUSAL_CHARS: usize = 4096;
 
 impl From<Refusal> for SandboxError {
     fn from(mut refusal: Refusal) -> Self {
-        if let Some((end, _)) = refusal.message.char_indices().nth(LONGEST_REFUSAL) {
+        if let Some((end, _)) = refusal.message.char_indices().nth(MAX_REFUSAL_CHARS) {
             refusal.message.truncate(end);
             refusal.message.shrink_to_fit();
         }

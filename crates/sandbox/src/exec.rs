@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use link::request::{
-    Answer, Control, Exec, Exit, Limit, Program, Raw, Request, Status, TerminalSize,
+    ByteString, CommandStatus, ExecControl, ExecProgram, ExecRequest, Exit, GuestLimit,
+    GuestRequest, GuestResult, TerminalSize,
 };
-use link::{Ended, Item, Link, Receiver, Sender};
+use link::{Link, LinkEnd, LinkItem, Receiver, Sender};
 
 use crate::client::ANSWER_TIMEOUT;
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
 use crate::limits::LimitKind;
-use crate::recorder::{Begun, Run};
+use crate::recorder::{ExecDetails, ExecRecord};
 
 /// A command to run.
 #[derive(Debug, Clone, Default)]
-pub struct Command {
+pub struct ExecCommand {
     argv: Vec<OsString>,
     cwd: Option<OsString>,
     env: Vec<(OsString, OsString)>,
@@ -26,7 +27,7 @@ pub struct Command {
     timeout: Option<Duration>,
 }
 
-impl Command {
+impl ExecCommand {
     pub fn new<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -49,7 +50,7 @@ impl Command {
         self
     }
 
-    /// Takes standard input from [`Input`] instead of leaving it empty.
+    /// Takes standard input from [`CommandInput`] instead of leaving it empty.
     pub fn stdin(mut self) -> Self {
         self.stdin = true;
         self
@@ -68,57 +69,57 @@ impl Command {
 
 /// How a command ended, and for which limit if one ended it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    pub status: Status,
+pub struct CommandResult {
+    pub status: CommandStatus,
     pub limit: Option<LimitKind>,
 }
 
-impl Verdict {
+impl CommandResult {
     pub fn success(&self) -> bool {
-        self.status == Status::Code(0)
+        self.status == CommandStatus::Code(0)
     }
 }
 
 /// What a running command has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
+pub enum CommandEvent {
     Stdout(Bytes),
     Stderr(Bytes),
     /// The last word.
-    Ended(Verdict),
+    Ended(CommandResult),
 }
 
 /// A command that was started.
 #[derive(Debug)]
-pub struct Running<'a> {
+pub struct RunningCommand<'a> {
     sandbox: &'a Sandbox,
     receiver: Receiver,
     /// `None` once it was taken away or closed.
-    input: Option<Input>,
-    remote: Remote,
+    input: Option<CommandInput>,
+    remote: CommandControl,
     memory_kills: u64,
     /// How long it may be silent: its own time limit, and the guest's time to tell of it.
     silence: Option<Duration>,
     /// Bytes that it may still print. The guest ends it before that.
     output_left: u64,
     /// For the record.
-    run: Run,
+    run: ExecRecord,
 }
 
 /// Standard input of a running command. Dropping it is the end of input.
 #[derive(Debug)]
-pub struct Input {
+pub struct CommandInput {
     sender: Sender,
 }
 
-impl Input {
+impl CommandInput {
     /// Waits while the command does not read.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), SandboxError> {
         Ok(self.sender.send_data(bytes).await?)
     }
 }
 
-impl Drop for Input {
+impl Drop for CommandInput {
     fn drop(&mut self) {
         self.sender.end();
     }
@@ -126,26 +127,28 @@ impl Drop for Input {
 
 /// The way to tell a running command something, whatever its standard input does.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct CommandControl {
     link: Link,
     exec: u32,
 }
 
-impl Remote {
+impl CommandControl {
     /// Sends a signal to the command's process group.
     pub async fn signal(&self, signal: i32) -> Result<(), SandboxError> {
-        self.tell(Control::Signal(signal)).await
+        self.tell(ExecControl::Signal(signal)).await
     }
 
     pub async fn resize(&self, size: TerminalSize) -> Result<(), SandboxError> {
-        self.tell(Control::Resize(size)).await
+        self.tell(ExecControl::Resize(size)).await
     }
 
-    async fn tell(&self, control: Control) -> Result<(), SandboxError> {
+    async fn tell(&self, control: ExecControl) -> Result<(), SandboxError> {
         let mut stream = self.link.open().ok_or(SandboxError::Ended)?;
         let exec = self.exec;
-        stream.send(&Request::Control { exec, control }).await?;
-        let answer = stream.expect::<Answer<()>>();
+        stream
+            .send(&GuestRequest::Control { exec, control })
+            .await?;
+        let answer = stream.expect::<GuestResult<()>>();
         let task = "tell a command something";
         Ok(self
             .link
@@ -156,23 +159,23 @@ impl Remote {
 
 /// All that a command printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOutput {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    pub verdict: Verdict,
+    pub verdict: CommandResult,
 }
 
 /// Captures keep this much of each stream at most; callers that want more read it as it comes.
-const MOST_CAPTURED: usize = 64 << 20;
+const MAX_CAPTURED_BYTES: usize = 64 << 20;
 
 /// Bytes of output that may be under way when a guest ends a command for its output limit.
-const OUTPUT_UNDER_WAY: u64 = 1 << 20;
+const OUTPUT_IN_FLIGHT_BYTES: u64 = 1 << 20;
 
 impl Sandbox {
     /// Starts a command.
-    pub async fn exec(&self, command: Command) -> Result<Running<'_>, SandboxError> {
+    pub async fn exec(&self, command: ExecCommand) -> Result<RunningCommand<'_>, SandboxError> {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
-        let begun = Begun {
+        let begun = ExecDetails {
             argv: command.argv.iter().map(text).collect(),
             cwd: command
                 .cwd
@@ -183,9 +186,9 @@ impl Sandbox {
         };
         let run = self.recorder.begin(begun).await?;
         let memory_kills = self.memory_kills().await;
-        let raw = |text: &OsString| Raw::from(text);
-        let request = Request::Exec(Exec {
-            program: Program::Argv(command.argv.iter().map(raw).collect()),
+        let raw = |text: &OsString| ByteString::from(text);
+        let request = GuestRequest::Exec(ExecRequest {
+            program: ExecProgram::Argv(command.argv.iter().map(raw).collect()),
             cwd: command.cwd.as_ref().map(raw),
             env: command
                 .env
@@ -198,45 +201,43 @@ impl Sandbox {
             output: self.spec.limits.output,
         });
         let stream = self.request(&request).await?;
-        let remote = Remote {
+        let remote = CommandControl {
             link: self.link.clone(),
             exec: stream.id(),
         };
         let (sender, receiver) = stream.split();
         let takes_input = command.stdin || command.terminal.is_some();
-        Ok(Running {
+        Ok(RunningCommand {
             sandbox: self,
             receiver,
-            input: takes_input.then_some(Input { sender }),
+            input: takes_input.then_some(CommandInput { sender }),
             remote,
             memory_kills,
             silence: command
                 .timeout
                 .map(|timeout| timeout.saturating_add(ANSWER_TIMEOUT)),
-            output_left: self
-                .spec
-                .limits
-                .output
-                .map_or(u64::MAX, |limit| limit.saturating_add(OUTPUT_UNDER_WAY)),
+            output_left: self.spec.limits.output.map_or(u64::MAX, |limit| {
+                limit.saturating_add(OUTPUT_IN_FLIGHT_BYTES)
+            }),
             run,
         })
     }
 
     /// Runs a command to its end and keeps what it prints.
-    pub async fn run(&self, command: Command) -> Result<Captured, SandboxError> {
+    pub async fn run(&self, command: ExecCommand) -> Result<CapturedOutput, SandboxError> {
         let mut running = self.exec(command).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let keep = |kept: &mut Vec<u8>, bytes: &Bytes| {
-            let room = MOST_CAPTURED.saturating_sub(kept.len());
+            let room = MAX_CAPTURED_BYTES.saturating_sub(kept.len());
             kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         };
         running.input = None;
         loop {
             match running.next().await? {
-                Output::Stdout(bytes) => keep(&mut stdout, &bytes),
-                Output::Stderr(bytes) => keep(&mut stderr, &bytes),
-                Output::Ended(verdict) => {
-                    return Ok(Captured {
+                CommandEvent::Stdout(bytes) => keep(&mut stdout, &bytes),
+                CommandEvent::Stderr(bytes) => keep(&mut stderr, &bytes),
+                CommandEvent::Ended(verdict) => {
+                    return Ok(CapturedOutput {
                         stdout,
                         stderr,
                         verdict,
@@ -247,19 +248,19 @@ impl Sandbox {
     }
 }
 
-impl Running<'_> {
+impl RunningCommand<'_> {
     /// A handle for signals and changes of size.
-    pub fn remote(&self) -> Remote {
+    pub fn remote(&self) -> CommandControl {
         self.remote.clone()
     }
 
     /// Takes the input away, to feed it from elsewhere.
-    pub fn take_input(&mut self) -> Option<Input> {
+    pub fn take_input(&mut self) -> Option<CommandInput> {
         self.input.take()
     }
 
-    /// The next thing the command has to say. After [`Output::Ended`] nothing follows.
-    pub async fn next(&mut self) -> Result<Output, SandboxError> {
+    /// The next thing the command has to say. After [`CommandEvent::Ended`] nothing follows.
+    pub async fn next(&mut self) -> Result<CommandEvent, SandboxError> {
         let link = &self.sandbox.link;
         let item = self.receiver.receive();
         let item = match self.silence {
@@ -270,49 +271,49 @@ impl Running<'_> {
             None => item.await?,
         };
         let item = item.ok_or(SandboxError::Ended)?;
-        if !matches!(item, Item::Message(_)) {
+        if !matches!(item, LinkItem::Message(_)) {
             let left = self.output_left.checked_sub(item.length() as u64);
             self.output_left = left.ok_or_else(|| {
-                let excess = Ended::Excess("the output that a command may print".into());
+                let excess = LinkEnd::Excess("the output that a command may print".into());
                 link.fail(excess)
             })?;
         }
         match item {
-            Item::Data(bytes) => {
+            LinkItem::Data(bytes) => {
                 self.run.printed(bytes.len());
-                Ok(Output::Stdout(bytes))
+                Ok(CommandEvent::Stdout(bytes))
             }
-            Item::Errors(bytes) => {
+            LinkItem::Errors(bytes) => {
                 self.run.printed(bytes.len());
-                Ok(Output::Stderr(bytes))
+                Ok(CommandEvent::Stderr(bytes))
             }
             message => {
-                let exit = message.decode::<Answer<Exit>>()??;
-                let verdict = self.judge(exit).await;
+                let exit = message.decode::<GuestResult<Exit>>()??;
+                let verdict = self.to_command_result(exit).await;
                 let outcome = match verdict.limit {
                     Some(limit) => format!("{:?}, {} limit", verdict.status, limit.name()),
                     None => format!("{:?}", verdict.status),
                 };
                 self.run.end(outcome).await;
-                Ok(Output::Ended(verdict))
+                Ok(CommandEvent::Ended(verdict))
             }
         }
     }
 
-    async fn judge(&self, exit: Exit) -> Verdict {
+    async fn to_command_result(&self, exit: Exit) -> CommandResult {
         let limit = match exit.limit {
-            Some(Limit::Time) => Some(LimitKind::WallTime),
-            Some(Limit::Output) => Some(LimitKind::Output),
-            Some(Limit::Disk) => Some(LimitKind::Disk),
-            Some(Limit::Memory) => Some(LimitKind::Memory),
+            Some(GuestLimit::Time) => Some(LimitKind::WallTime),
+            Some(GuestLimit::Output) => Some(LimitKind::Output),
+            Some(GuestLimit::Disk) => Some(LimitKind::Disk),
+            Some(GuestLimit::Memory) => Some(LimitKind::Memory),
             // The kernel killed something for want of memory while this ran, and it failed.
-            None if exit.status != Status::Code(0) => {
+            None if exit.status != CommandStatus::Code(0) => {
                 let kills = self.sandbox.memory_kills().await;
                 (kills > self.memory_kills).then_some(LimitKind::Memory)
             }
             None => None,
         };
-        Verdict {
+        CommandResult {
             status: exit.status,
             limit,
         }

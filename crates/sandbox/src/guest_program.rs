@@ -14,13 +14,13 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// The statically linked guest.
-pub static GUEST: &[u8] = include_bytes!(env!("HOTCELL_GUEST"));
+pub static GUEST_PROGRAM: &[u8] = include_bytes!(env!("HOTCELL_GUEST"));
 
-static PROGRAM: OnceLock<Result<OwnedFd, io::ErrorKind>> = OnceLock::new();
+static SEALED_FILE: OnceLock<Result<OwnedFd, io::ErrorKind>> = OnceLock::new();
 
 /// A command that starts the guest program in one of its roles, with an empty environment.
 pub(crate) fn command(role: &str) -> io::Result<Command> {
-    let program = PROGRAM.get_or_init(|| seal().map_err(|error| error.kind()));
+    let program = SEALED_FILE.get_or_init(|| seal().map_err(|error| error.kind()));
     let program = program.as_ref().map_err(|kind| io::Error::from(*kind))?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     command
@@ -37,7 +37,7 @@ fn seal() -> io::Result<OwnedFd> {
     let file = memfd_create("hotcell-guest", flags | MFD_EXEC)
         .or_else(|_| memfd_create("hotcell-guest", flags))?;
     let mut file = File::from(file);
-    file.write_all(GUEST)?;
+    file.write_all(GUEST_PROGRAM)?;
     let seals = SealFlag::F_SEAL_SEAL
         | SealFlag::F_SEAL_SHRINK
         | SealFlag::F_SEAL_GROW

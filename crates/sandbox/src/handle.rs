@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use audit::Record;
-use egress::{Egress, Gate};
-use link::request::{Raw, Ready, Request, Settings};
-use link::{Ended, Incoming, Limits, Link, Role, Stream, StreamError, StreamIo};
+use audit::AuditRecord;
+use egress::{Egress, EgressGate};
+use link::request::{ByteString, GuestGreeting, GuestRequest, GuestSettings};
+use link::{IncomingStreams, Link, LinkEnd, LinkLimits, LinkRole, Stream, StreamError, StreamIo};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-use crate::backends::{self, Description, Raised, Standing};
-use crate::background::Background;
-use crate::connections::Connections;
-use crate::disk_limit::DiskLimit;
+use crate::backends::{self, RunningWalls, SandboxDescription, StartedBackend};
+use crate::background_jobs::BackgroundJobs;
+use crate::connection_recorder::ConnectionRecorder;
+use crate::disk_limit::DiskLimiter;
 use crate::error::SandboxError;
-use crate::limits::{Enforcer, LimitKind};
-use crate::recorder::Recorder;
+use crate::limits::{LimitEnforcer, LimitKind};
+use crate::recorder::AuditRecorder;
 use crate::spec::{Backend, Network, RootSpec, SandboxSpec};
-use crate::starting;
+use crate::start_progress;
 
 /// Port of the proxy inside the sandbox.
 const PROXY_PORT: u16 = 3128;
@@ -33,22 +33,22 @@ pub struct Sandbox {
     pub(crate) id: String,
     instance: u64,
     pub(crate) link: Link,
-    pub(crate) recorder: Recorder,
-    pub(crate) background: Background,
-    connections: Arc<Connections>,
+    pub(crate) recorder: AuditRecorder,
+    pub(crate) background: BackgroundJobs,
+    connections: Arc<ConnectionRecorder>,
     pub(crate) workdir: String,
     pub(crate) spec: SandboxSpec,
-    description: Description,
-    walls: Mutex<Box<dyn Standing>>,
+    description: SandboxDescription,
+    walls: Mutex<Box<dyn RunningWalls>>,
     /// `None` after release.
-    disk_limit: Option<DiskLimit>,
+    disk_limit: Option<DiskLimiter>,
     driver: JoinHandle<()>,
     proxy: JoinHandle<()>,
 }
 
 /// How a sandbox ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ending {
+pub struct SandboxEnd {
     /// Processes that the kernel killed because the memory limit was reached.
     pub memory_kills: u64,
     /// Whether parts of it were still there when the wait timed out.
@@ -62,48 +62,48 @@ impl Sandbox {
     /// Starts the walls and the guest behind them, within the time limit of the spec. The rest of
     /// that time is left for the sandbox.
     pub async fn start(spec: SandboxSpec) -> Result<Self, SandboxError> {
-        starting::within_limit(&spec.clone(), Self::start_now(spec)).await
+        start_progress::within_limit(&spec.clone(), Self::start_without_timeout(spec)).await
     }
 
-    async fn start_now(spec: SandboxSpec) -> Result<Self, SandboxError> {
+    async fn start_without_timeout(spec: SandboxSpec) -> Result<Self, SandboxError> {
         let begun = Instant::now();
         let id = spec.name.clone().unwrap_or_else(new_id);
-        let recorder = Recorder::new(&id, spec.audit.clone());
-        let (mut raised, mut spec) = backends::raise(spec).await?;
-        starting::step("limit the disk");
-        let disk_limit = DiskLimit::hold(&spec, &mut raised.description).await;
-        starting::step("record the start in the audit log");
+        let recorder = AuditRecorder::new(&id, spec.audit.clone());
+        let (mut raised, mut spec) = backends::start_backend(spec).await?;
+        start_progress::step("limit the disk");
+        let disk_limit = DiskLimiter::hold(&spec, &mut raised.description).await;
+        start_progress::step("record the start in the audit log");
         let started = start_record(&spec, &raised.description);
         recorder.record(started).await?;
         let left = |wall: Duration| wall.saturating_sub(begun.elapsed());
         spec.limits.wall = spec.limits.wall.map(left);
-        starting::step("complete the handshake with the guest");
+        start_progress::step("complete the handshake with the guest");
         Self::greet(id, recorder, raised, spec, disk_limit).await
     }
 
     /// Takes over running walls and performs the handshake with the guest behind them.
     pub(crate) async fn greet(
         id: String,
-        recorder: Recorder,
-        raised: Raised,
+        recorder: AuditRecorder,
+        raised: StartedBackend,
         spec: SandboxSpec,
-        disk_limit: DiskLimit,
+        disk_limit: DiskLimiter,
     ) -> Result<Self, SandboxError> {
         let settings = settings(&spec, &raised, &disk_limit);
         let workdir = raised.workdir.to_string_lossy().into_owned();
         let (reader, writer) = raised.link.into_split();
-        let limits = Limits::default();
-        let (ready, link, incoming, driver): (Ready, _, _, _) =
-            link::connect(reader, writer, Role::Host, limits, &settings)
+        let limits = LinkLimits::default();
+        let (ready, link, incoming, driver): (GuestGreeting, _, _, _) =
+            link::connect(reader, writer, LinkRole::Host, limits, &settings)
                 .await
                 .map_err(SandboxError::Greeting)?;
-        info!(sandbox = %id, backend = raised.description.backend, guest = %release(&ready), "sandbox started");
+        info!(sandbox = %id, backend = raised.description.backend, guest = %guest_release(&ready), "sandbox started");
         let driver = {
             let id = id.clone();
             tokio::spawn(async move {
                 let ended = driver.run().await;
                 match &*ended {
-                    Ended::Closed | Ended::Cut | Ended::Io(_) => {
+                    LinkEnd::Closed | LinkEnd::Cut | LinkEnd::Io(_) => {
                         debug!(sandbox = %id, reason = %ended, "link ended");
                     }
                     fault => {
@@ -113,7 +113,7 @@ impl Sandbox {
                 }
             })
         };
-        let connections = Arc::new(Connections::new(recorder.clone()));
+        let connections = Arc::new(ConnectionRecorder::new(recorder.clone()));
         let proxy = tokio::spawn(serve_proxy(incoming, egress(&spec.network, &connections)));
         static INSTANCES: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
@@ -121,7 +121,7 @@ impl Sandbox {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             link,
             recorder,
-            background: Background::default(),
+            background: BackgroundJobs::default(),
             connections,
             workdir,
             spec,
@@ -145,7 +145,7 @@ impl Sandbox {
     }
 
     /// The walls and limits that protect it.
-    pub fn description(&self) -> &Description {
+    pub fn description(&self) -> &SandboxDescription {
         &self.description
     }
 
@@ -161,7 +161,7 @@ impl Sandbox {
     }
 
     /// Ends every process inside and waits until all parts of the sandbox are gone.
-    pub async fn end(mut self) -> Ending {
+    pub async fn end(mut self) -> SandboxEnd {
         self.link.close();
         let disk_limit = self.disk_limit.take();
         let taken = async {
@@ -171,7 +171,7 @@ impl Sandbox {
             }
             memory_kills
         };
-        let taken = link::within(TAKE_DOWN_TIMEOUT, taken).await;
+        let taken = link::suspend_tolerant_timeout(TAKE_DOWN_TIMEOUT, taken).await;
         let is_stuck = taken.is_err();
         let memory_kills = taken.unwrap_or(0);
         self.proxy.abort();
@@ -188,12 +188,12 @@ impl Sandbox {
         };
         self.background.end_all().await;
         self.connections.finish();
-        let record = Record::End {
+        let record = AuditRecord::End {
             cause: cause.into(),
         };
-        self.recorder.note(record).await;
+        self.recorder.record_past(record).await;
         info!(sandbox = %self.id, memory_kills, "sandbox ended");
-        Ending {
+        SandboxEnd {
             memory_kills,
             is_stuck,
         }
@@ -205,7 +205,7 @@ impl Sandbox {
     }
 
     /// Opens a stream and sends a request.
-    pub(crate) async fn request(&self, request: &Request) -> Result<Stream, SandboxError> {
+    pub(crate) async fn request(&self, request: &GuestRequest) -> Result<Stream, SandboxError> {
         let mut stream = self.link.open().ok_or_else(|| match self.link.fault() {
             Some(fault) => SandboxError::Stream(StreamError::Fault(fault)),
             None => SandboxError::Ended,
@@ -223,7 +223,11 @@ impl Drop for Sandbox {
     }
 }
 
-fn settings(spec: &SandboxSpec, raised: &Raised, disk_limit: &DiskLimit) -> Settings {
+fn settings(
+    spec: &SandboxSpec,
+    raised: &StartedBackend,
+    disk_limit: &DiskLimiter,
+) -> GuestSettings {
     let mut env = raised.env.clone();
     let proxy_port = match &spec.network {
         Network::Off => None,
@@ -240,36 +244,37 @@ fn settings(spec: &SandboxSpec, raised: &Raised, disk_limit: &DiskLimit) -> Sett
         }
     };
     env.extend(spec.env.iter().cloned());
-    Settings {
-        workdir: Raw::from(&raised.workdir),
+    GuestSettings {
+        workdir: ByteString::from(&raised.workdir),
         env: env
             .iter()
-            .map(|(key, value)| (Raw::from(key), Raw::from(value)))
+            .map(|(key, value)| (ByteString::from(key), ByteString::from(value)))
             .collect(),
         deadline: spec.deadline(),
         disk: disk_limit.scanned,
-        memory: by_guest(&raised.description, LimitKind::Memory).then_some(spec.limits.memory),
+        memory: is_enforced_by_guest(&raised.description, LimitKind::Memory)
+            .then_some(spec.limits.memory),
         is_linux: raised.description.backend != Backend::Gvisor.name(),
         proxy_port,
     }
 }
 
 /// The guest's release, limited to printable ASCII. The guest is not trusted.
-fn release(ready: &Ready) -> String {
+fn guest_release(ready: &GuestGreeting) -> String {
     let plain = |character: &char| character.is_ascii_graphic();
     ready.release.chars().take_while(plain).take(32).collect()
 }
 
 /// Whether the guest enforces a limit.
-fn by_guest(description: &Description, limit: LimitKind) -> bool {
+fn is_enforced_by_guest(description: &SandboxDescription, limit: LimitKind) -> bool {
     let mut limits = description.limits.iter();
-    limits.any(|one| one.limit == limit && one.enforcer == Enforcer::Guest)
+    limits.any(|one| one.limit == limit && one.enforcer == LimitEnforcer::Guest)
 }
 
-fn egress(network: &Network, connections: &Arc<Connections>) -> Option<Arc<Egress>> {
+fn egress(network: &Network, connections: &Arc<ConnectionRecorder>) -> Option<Arc<Egress>> {
     let gate = match network {
         Network::Off => return None,
-        Network::Allow(allow) => Gate::from(allow.clone()),
+        Network::Allow(allow) => EgressGate::from(allow.clone()),
         Network::Gated(gate) => gate.clone(),
     };
     let connections = Arc::clone(connections);
@@ -279,7 +284,7 @@ fn egress(network: &Network, connections: &Arc<Connections>) -> Option<Arc<Egres
 
 /// Serves the connections that the guest forwards. With the network off the guest forwards none: a
 /// stream that it opens anyway is dropped, which ends it.
-async fn serve_proxy(mut incoming: Incoming, egress: Option<Arc<Egress>>) {
+async fn serve_proxy(mut incoming: IncomingStreams, egress: Option<Arc<Egress>>) {
     let mut serving = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -295,12 +300,12 @@ async fn serve_proxy(mut incoming: Incoming, egress: Option<Arc<Egress>>) {
     }
 }
 
-fn start_record(spec: &SandboxSpec, description: &Description) -> Record {
+fn start_record(spec: &SandboxSpec, description: &SandboxDescription) -> AuditRecord {
     let limits = description.limits.iter().map(|limit| {
         let enforced = format!("{} by {}", limit.value, limit.enforcer);
         (limit.limit.name().to_owned(), enforced)
     });
-    Record::Start {
+    AuditRecord::Start {
         backend: description.backend.into(),
         strength: description.strength().name().into(),
         reason: description.reason.clone(),

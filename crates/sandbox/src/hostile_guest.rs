@@ -9,30 +9,31 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use link::request::{
-    Answer, Batch, Entry, Exit, FileKind, List, Metadata, Progress, Raw, Ready, Refusal,
-    RefusalKind, Request, Settings, Status, Truncated,
+    Batch, ByteString, CommandStatus, Exit, FileKind, GuestGreeting, GuestRequest, GuestResult,
+    GuestSettings, ListEntry, ListRequest, PathMetadata, Refusal, RefusalKind, ShellProgress,
+    Truncated,
 };
-use link::{Incoming, Limits, Link, Role, Stream};
+use link::{IncomingStreams, Link, LinkLimits, LinkRole, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use crate::backends::{Later, Raised, Standing};
+use crate::backends::{BoxFuture, RunningWalls, StartedBackend};
 use crate::error::SandboxError;
-use crate::exec::Command;
+use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
-use crate::recorder::Recorder;
+use crate::recorder::AuditRecorder;
 use crate::spec::{Backend, SandboxSpec};
 
 /// Placeholder: the test itself is the guest.
 #[derive(Debug)]
 struct NoWalls;
 
-impl Standing for NoWalls {
-    fn take_down(&mut self) -> Later<'_, u64> {
+impl RunningWalls for NoWalls {
+    fn take_down(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(std::future::ready(0))
     }
 
-    fn memory_kills(&mut self) -> Later<'_, u64> {
+    fn memory_kills(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(std::future::ready(0))
     }
 }
@@ -41,37 +42,37 @@ impl Standing for NoWalls {
 async fn sandbox(near: UnixStream, change: impl FnOnce(&mut SandboxSpec)) -> Sandbox {
     let mut spec = SandboxSpec::new("/nowhere");
     change(&mut spec);
-    let raised = Raised::usual(Backend::Native, near, Box::new(NoWalls), vec![], vec![]);
-    let recorder = Recorder::new("hostile", None);
-    let disk_limit = crate::disk_limit::DiskLimit::none();
+    let raised = StartedBackend::usual(Backend::Native, near, Box::new(NoWalls), vec![], vec![]);
+    let recorder = AuditRecorder::new("hostile", None);
+    let disk_limit = crate::disk_limit::DiskLimiter::none();
     Sandbox::greet("hostile".into(), recorder, raised, spec, disk_limit)
         .await
         .unwrap()
 }
 
 /// A guest that speaks the link protocol and answers its first request with `misbehave`.
-async fn against<F: Future<Output = ()> + Send>(
-    misbehave: impl FnOnce(Stream, Link, Incoming) -> F + Send + 'static,
+async fn with_guest<F: Future<Output = ()> + Send>(
+    misbehave: impl FnOnce(Stream, Link, IncomingStreams) -> F + Send + 'static,
 ) -> Sandbox {
-    against_with(|_| {}, misbehave).await
+    with_guest_and_spec(|_| {}, misbehave).await
 }
 
-async fn against_with<F: Future<Output = ()> + Send>(
+async fn with_guest_and_spec<F: Future<Output = ()> + Send>(
     change: impl FnOnce(&mut SandboxSpec),
-    misbehave: impl FnOnce(Stream, Link, Incoming) -> F + Send + 'static,
+    misbehave: impl FnOnce(Stream, Link, IncomingStreams) -> F + Send + 'static,
 ) -> Sandbox {
     let (near, far) = UnixStream::pair().unwrap();
     tokio::spawn(async move {
         let (reader, writer) = far.into_split();
-        let ready = Ready {
+        let ready = GuestGreeting {
             release: "\u{1b}[2J".repeat(10_000),
         };
-        let limits = Limits {
+        let limits = LinkLimits {
             peer_streams: 4096,
-            ..Limits::default()
+            ..LinkLimits::default()
         };
-        let (_, link, mut incoming, driver): (Settings, _, _, _) =
-            link::connect(reader, writer, Role::Guest, limits, &ready)
+        let (_, link, mut incoming, driver): (GuestSettings, _, _, _) =
+            link::connect(reader, writer, LinkRole::Guest, limits, &ready)
                 .await
                 .unwrap();
         let driver = tokio::spawn(driver.run());
@@ -84,7 +85,7 @@ async fn against_with<F: Future<Output = ()> + Send>(
 }
 
 /// The text of an error and its causes.
-fn chain(error: &SandboxError) -> String {
+fn error_chain(error: &SandboxError) -> String {
     let mut said = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -94,18 +95,18 @@ fn chain(error: &SandboxError) -> String {
     said
 }
 
-fn entry(path: usize) -> Entry {
-    Entry {
-        path: Raw(vec![b'a'; path]),
+fn entry(path: usize) -> ListEntry {
+    ListEntry {
+        path: ByteString(vec![b'a'; path]),
         kind: FileKind::File,
         size: 0,
         target: None,
     }
 }
 
-fn list(limit: u64) -> List {
-    List {
-        path: Raw::from("."),
+fn list(limit: u64) -> ListRequest {
+    ListRequest {
+        path: ByteString::from("."),
         depth: 1,
         ignore: false,
         hidden: true,
@@ -116,7 +117,7 @@ fn list(limit: u64) -> List {
 
 /// Sends the same message until sending fails.
 async fn without_end<T: serde::Serialize>(mut stream: Stream, message: T) {
-    stream.expect::<Request>().await.unwrap();
+    stream.expect::<GuestRequest>().await.unwrap();
     while stream.send(&message).await.is_ok() {}
 }
 
@@ -126,14 +127,14 @@ async fn a_listing_is_no_longer_than_was_asked_for() {
         let endless = move |stream, _link, _incoming| {
             without_end(stream, Batch::Items(vec![entry(1); together]))
         };
-        let sandbox = against(endless).await;
+        let sandbox = with_guest(endless).await;
         let error = sandbox.list(list(20)).await.unwrap().collect().await;
         let error = error.unwrap_err();
         assert!(error.is_final());
-        let said = chain(&error);
+        let said = error_chain(&error);
         assert!(said.contains("more than the 20 items"), "{said}");
         // The link has ended, and later requests report the same cause.
-        let said = chain(&sandbox.stats().await.unwrap_err());
+        let said = error_chain(&sandbox.stats().await.unwrap_err());
         assert!(said.contains("more than the 20 items"), "{said}");
         sandbox.end().await;
     }
@@ -142,24 +143,24 @@ async fn a_listing_is_no_longer_than_was_asked_for() {
 #[tokio::test]
 async fn a_listing_of_giant_names_is_bounded_in_bytes() {
     let giants = |stream, _link, _incoming| without_end(stream, Batch::Items(vec![entry(3 << 20)]));
-    let sandbox = against(giants).await;
+    let sandbox = with_guest(giants).await;
     let error = sandbox.list(list(50_000)).await.unwrap().collect().await;
-    let said = chain(&error.unwrap_err());
+    let said = error_chain(&error.unwrap_err());
     assert!(said.contains("more than 64M in one answer"), "{said}");
 }
 
 #[tokio::test]
 async fn an_answer_as_long_as_asked_for_is_taken() {
     let honest = async |mut stream: Stream| {
-        stream.expect::<Request>().await.unwrap();
+        stream.expect::<GuestRequest>().await.unwrap();
         for _ in 0..4 {
             let items = Batch::Items(vec![entry(5); 5]);
             stream.send(&items).await.unwrap();
         }
-        let done = Batch::<Entry>::Done(Ok(Truncated(true)));
+        let done = Batch::<ListEntry>::Done(Ok(Truncated(true)));
         stream.send(&done).await.unwrap();
     };
-    let sandbox = against(move |stream, _link, _incoming| honest(stream)).await;
+    let sandbox = with_guest(move |stream, _link, _incoming| honest(stream)).await;
     let (entries, is_cut) = sandbox
         .list(list(20))
         .await
@@ -174,14 +175,14 @@ async fn an_answer_as_long_as_asked_for_is_taken() {
 async fn output_past_the_limit_ends_the_link() {
     let endless = async |stream: Stream| {
         let (mut sender, mut receiver) = stream.split();
-        receiver.expect::<Request>().await.unwrap();
+        receiver.expect::<GuestRequest>().await.unwrap();
         let piece = Bytes::from(vec![0; 60_000]);
         while sender.send_data(piece.clone()).await.is_ok() {}
     };
     let limit = |spec: &mut SandboxSpec| spec.limits.output = Some(100_000);
-    let sandbox = against_with(limit, move |stream, _, _| endless(stream)).await;
-    let error = sandbox.run(Command::new(["true"])).await.unwrap_err();
-    let said = chain(&error);
+    let sandbox = with_guest_and_spec(limit, move |stream, _, _| endless(stream)).await;
+    let error = sandbox.run(ExecCommand::new(["true"])).await.unwrap_err();
+    let said = error_chain(&error);
     assert!(said.contains("output that a command may print"), "{said}");
 }
 
@@ -189,52 +190,52 @@ async fn output_past_the_limit_ends_the_link() {
 async fn a_file_is_no_longer_than_was_asked_for() {
     let endless = async |stream: Stream| {
         let (mut sender, mut receiver) = stream.split();
-        receiver.expect::<Request>().await.unwrap();
-        let metadata = Metadata {
+        receiver.expect::<GuestRequest>().await.unwrap();
+        let metadata = PathMetadata {
             kind: FileKind::File,
             size: 10,
             mode: 0,
             modified: 0,
             target: None,
         };
-        sender.send(&Answer::Ok(metadata)).await.unwrap();
+        sender.send(&GuestResult::Ok(metadata)).await.unwrap();
         while sender.send_data(Bytes::from_static(b"x")).await.is_ok() {}
     };
-    let sandbox = against(move |stream, _, _| endless(stream)).await;
+    let sandbox = with_guest(move |stream, _, _| endless(stream)).await;
     let error = sandbox.read_file("x", 0, Some(10)).await.unwrap_err();
-    let said = chain(&error);
+    let said = error_chain(&error);
     assert!(said.contains("more than the bytes"), "{said}");
 }
 
 #[tokio::test]
 async fn what_a_guest_says_is_cut_to_a_length() {
     let refuse = async |mut stream: Stream| {
-        stream.expect::<Request>().await.unwrap();
+        stream.expect::<GuestRequest>().await.unwrap();
         let message = "ä".repeat(1 << 20);
         let kind = RefusalKind::Other;
-        let refusal = Answer::<()>::Err(Refusal { kind, message });
+        let refusal = GuestResult::<()>::Err(Refusal { kind, message });
         stream.send(&refusal).await.unwrap();
     };
-    let sandbox = against(move |stream, _, _| refuse(stream)).await;
+    let sandbox = with_guest(move |stream, _, _| refuse(stream)).await;
     let error = sandbox.stat("x").await.unwrap_err();
     assert_eq!(error.to_string().chars().count(), 4096);
 
     let elsewhere = async |mut stream: Stream| {
-        stream.expect::<Request>().await.unwrap();
-        let progress = Answer::Ok(Progress {
+        stream.expect::<GuestRequest>().await.unwrap();
+        let progress = GuestResult::Ok(ShellProgress {
             job: 1,
             exit: Some(Exit {
-                status: Status::Code(0),
+                status: CommandStatus::Code(0),
                 limit: None,
             }),
             output_open: false,
             dropped: 0,
-            cwd: Some(Raw(vec![b'/'; 1 << 20])),
+            cwd: Some(ByteString(vec![b'/'; 1 << 20])),
         });
         stream.send(&progress).await.unwrap();
         stream.receive().await.ok();
     };
-    let sandbox = against(move |stream, _, _| elsewhere(stream)).await;
+    let sandbox = with_guest(move |stream, _, _| elsewhere(stream)).await;
     let shell = sandbox.shell("main", "true", Duration::from_secs(1), |_, _| {});
     assert_eq!(shell.await.unwrap().cwd, None);
 }
@@ -251,7 +252,7 @@ async fn a_guest_that_opens_streams_without_end_loses_its_session() {
         }
         drop(stream);
     };
-    let sandbox = against(move |stream, link, _| open(stream, link)).await;
+    let sandbox = with_guest(move |stream, link, _| open(stream, link)).await;
     let error = sandbox.stats().await.unwrap_err();
     assert!(error.is_final(), "{error}");
 }
@@ -265,12 +266,12 @@ async fn silent_after(bytes: &[u8]) {
     far.write_all(bytes).await.unwrap();
     let asked = async {
         let error = sandbox.stat("x").await.unwrap_err();
-        let said = chain(&error);
+        let said = error_chain(&error);
         assert!(said.contains("did not answer a request within"), "{said}");
         assert!(error.is_final());
-        let error = sandbox.run(Command::new(["true"])).await.unwrap_err();
+        let error = sandbox.run(ExecCommand::new(["true"])).await.unwrap_err();
         assert!(
-            chain(&error).contains("did not answer a request"),
+            error_chain(&error).contains("did not answer a request"),
             "{error}"
         );
     };
@@ -322,7 +323,7 @@ async fn a_guest_that_never_reads_loses_its_session_by_name() {
     // More than the socket buffer holds, so that the host cannot write either.
     let large = sandbox.write_file("x", vec![0; 8 << 20], link::request::WriteMode::Replace);
     let (error, ()) = tokio::join!(large, attack);
-    let said = chain(&error.unwrap_err());
+    let said = error_chain(&error.unwrap_err());
     assert!(said.contains("more than 256 streams at once"), "{said}");
     let mut unread = Vec::new();
     let _ = never_read.read_to_end(&mut unread).await;

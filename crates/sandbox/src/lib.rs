@@ -5,46 +5,49 @@
 //! both in.
 //! Entry points: [`Sandbox::start`] with a [`SandboxSpec`], and [`doctor`].
 
+mod backend_config;
 mod backends;
-mod background;
-mod batches;
-mod choosing;
+mod background_jobs;
+mod batch_stream;
 mod client;
-mod connections;
+mod connection_recorder;
 mod disk_limit;
 pub mod doctor;
 mod error;
 mod exec;
+mod file_reader;
 mod guest_program;
 mod handle;
 #[cfg(test)]
 mod hostile_guest;
 pub mod limits;
-mod proofs;
-mod provisions;
-mod reading;
+mod probe_cache;
 mod recorder;
+mod selection;
 mod spec;
-mod starting;
+mod start_progress;
 
-pub use backends::{Description, Pool};
-pub use batches::Batches;
-pub use choosing::Choice;
-pub use client::Port;
+pub use backend_config::{BackendConfig, ContainerConfig, GvisorConfig, VmConfig};
+pub use backends::{MachinePool, SandboxDescription};
+pub use batch_stream::BatchStream;
+pub use client::PortConnection;
 pub use error::SandboxError;
-pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
-pub use guest_program::GUEST;
-pub use handle::{Ending, Sandbox};
-pub use limits::{Enforcement, Enforcer, LimitKind, LimitTooSmall, Limits};
-pub use proofs::Proof;
-pub use provisions::{Containers, Gvisor, Machines, Provisions};
-pub use reading::{LONGEST_READ, Reading};
-pub use spec::{Backend, Network, RootSpec, SandboxSpec, Strength, WORKSPACE};
+pub use exec::{
+    CapturedOutput, CommandControl, CommandEvent, CommandInput, CommandResult, ExecCommand,
+    RunningCommand,
+};
+pub use file_reader::{FileReader, MAX_READ_BYTES};
+pub use guest_program::GUEST_PROGRAM;
+pub use handle::{Sandbox, SandboxEnd};
+pub use limits::{LimitEnforcement, LimitEnforcer, LimitKind, LimitTooSmall, SandboxLimits};
+pub use probe_cache::ProbeResult;
+pub use selection::BackendChoice;
+pub use spec::{Backend, Network, RootSpec, SandboxSpec, Strength, WORKSPACE_PATH};
 
 pub use link::request;
 
 /// Prepares the next start of a native sandbox ahead of time. A program can run this on its own
 /// thread while it is still reading its settings.
-pub fn prepare() {
-    backends::native::prepare();
+pub fn prewarm() {
+    backends::native::prewarm();
 }

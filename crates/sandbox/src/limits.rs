@@ -5,12 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use walls::cgroups::{Available, Controller};
-use walls::plan::GroupVersion;
+use walls::cgroups::{AvailableControllers, Controller};
+use walls::plan::CgroupVersion;
 
 /// What a sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct SandboxLimits {
     /// Bytes of memory, files on tmpfs included.
     pub memory: u64,
     /// Processors; fractions are shares of one.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub output: Option<u64>,
 }
 
-impl Default for Limits {
+impl Default for SandboxLimits {
     fn default() -> Self {
         Self {
             memory: 2 << 30,
@@ -50,10 +50,10 @@ pub struct LimitTooSmall {
     pub least: String,
 }
 
-impl Limits {
+impl SandboxLimits {
     /// The smallest limits with which a sandbox starts behind native walls and `bash` and `git`
     /// run.
-    pub const LEAST: Self = Self {
+    pub const MIN_LIMITS: Self = Self {
         memory: 8 << 20,
         cpus: 0.01,
         pids: 8,
@@ -63,9 +63,9 @@ impl Limits {
         output: None,
     };
 
-    /// Rejects limits below [`Limits::LEAST`], which would only fail later.
+    /// Rejects limits below [`SandboxLimits::MIN_LIMITS`], which would only fail later.
     pub fn check(&self) -> Result<(), LimitTooSmall> {
-        let least = Self::LEAST;
+        let least = Self::MIN_LIMITS;
         let too_small = |limit, least: String| Err(LimitTooSmall { limit, least });
         match () {
             () if self.memory < least.memory => too_small(LimitKind::Memory, "8 MiB".to_owned()),
@@ -115,7 +115,7 @@ impl LimitKind {
 /// The mechanism that enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Enforcer {
+pub enum LimitEnforcer {
     CgroupV2,
     CgroupV1,
     /// `RLIMIT_*`: the kernel, per process unless noted otherwise.
@@ -139,7 +139,7 @@ pub enum Enforcer {
     Nothing,
 }
 
-impl fmt::Display for Enforcer {
+impl fmt::Display for LimitEnforcer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::CgroupV2 => "cgroup v2",
@@ -160,16 +160,16 @@ impl fmt::Display for Enforcer {
 
 /// One limit with its enforcer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Enforcement {
+pub struct LimitEnforcement {
     pub limit: LimitKind,
     pub value: String,
-    pub enforcer: Enforcer,
+    pub enforcer: LimitEnforcer,
     /// Where enforcement is weaker than the limit.
     pub caveat: Option<String>,
 }
 
-impl Enforcement {
-    fn new(limit: LimitKind, value: impl Into<String>, enforcer: Enforcer) -> Self {
+impl LimitEnforcement {
+    fn new(limit: LimitKind, value: impl Into<String>, enforcer: LimitEnforcer) -> Self {
         Self {
             limit,
             value: value.into(),
@@ -185,62 +185,66 @@ impl Enforcement {
 
     /// Whether the limit is enforced exactly.
     pub fn is_full(&self) -> bool {
-        self.enforcer != Enforcer::Nothing && self.caveat.is_none()
+        self.enforcer != LimitEnforcer::Nothing && self.caveat.is_none()
     }
 }
 
-impl From<GroupVersion> for Enforcer {
-    fn from(version: GroupVersion) -> Self {
+impl From<CgroupVersion> for LimitEnforcer {
+    fn from(version: CgroupVersion) -> Self {
         match version {
-            GroupVersion::V1 => Self::CgroupV1,
-            GroupVersion::V2 => Self::CgroupV2,
+            CgroupVersion::V1 => Self::CgroupV1,
+            CgroupVersion::V2 => Self::CgroupV2,
         }
     }
 }
 
 /// What enforces each limit behind native walls.
-pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) -> Vec<Enforcement> {
+pub(crate) fn native_enforcement(
+    limits: &SandboxLimits,
+    groups: &AvailableControllers,
+    processors: usize,
+) -> Vec<LimitEnforcement> {
     let group = |controller| {
         groups
-            .home(controller)
-            .map(|home| Enforcer::from(home.version))
+            .parent(controller)
+            .map(|home| LimitEnforcer::from(home.version))
     };
-    enforce_by(limits, group, processors, Enforcer::GuestAndSupervisor)
+    enforcement_with(limits, group, processors, LimitEnforcer::GuestAndSupervisor)
 }
 
 /// The enforcer of each limit, given the enforcer of each cgroup controller and the enforcer of
 /// the deadline (`wall`).
-pub(crate) fn enforce_by(
-    limits: &Limits,
-    group: impl Fn(Controller) -> Option<Enforcer>,
+pub(crate) fn enforcement_with(
+    limits: &SandboxLimits,
+    group: impl Fn(Controller) -> Option<LimitEnforcer>,
     processors: usize,
-    wall: Enforcer,
-) -> Vec<Enforcement> {
-    let memory = Enforcement::new(
+    wall: LimitEnforcer,
+) -> Vec<LimitEnforcement> {
+    let memory = LimitEnforcement::new(
         LimitKind::Memory,
         bytes(limits.memory),
-        group(Controller::Memory).unwrap_or(Enforcer::Rlimit),
+        group(Controller::Memory).unwrap_or(LimitEnforcer::Rlimit),
     );
     let memory = match memory.enforcer {
-        Enforcer::Rlimit => memory.but(
+        LimitEnforcer::Rlimit => memory.but(
             "private memory of each process by itself, and not what processes share or keep in \
                  memory files: no cgroup is delegated to this user",
         ),
         _ => memory,
     };
-    let cpu = |enforcer| Enforcement::new(LimitKind::Cpu, limits.cpus.to_string(), enforcer);
+    let cpu = |enforcer| LimitEnforcement::new(LimitKind::Cpu, limits.cpus.to_string(), enforcer);
     let cpu = match group(Controller::Cpu) {
         Some(enforcer) => cpu(enforcer),
         None if limits.cpus.fract() == 0.0 || limits.cpus >= processors as f64 => {
-            cpu(Enforcer::Affinity)
+            cpu(LimitEnforcer::Affinity)
         }
-        None => cpu(Enforcer::Affinity).but(format!(
+        None => cpu(LimitEnforcer::Affinity).but(format!(
             "whole processors only ({}): no cgroup is delegated to this user",
             limits.cpus.ceil()
         )),
     };
     // The kernel counts RLIMIT_NPROC per user namespace, and each sandbox has its own.
-    let pids = group(Controller::Pids).unwrap_or(Enforcer::Rlimit);
+    let pids = group(Controller::Pids).unwrap_or(LimitEnforcer::Rlimit);
     let deadline = match limits.wall {
         Some(wall) => format!("{wall:?}"),
         None => "none set".to_owned(),
@@ -249,32 +253,32 @@ pub(crate) fn enforce_by(
     vec![
         memory,
         cpu,
-        Enforcement::new(LimitKind::Pids, limits.pids.to_string(), pids),
-        Enforcement::new(LimitKind::Disk, bytes(limits.disk), Enforcer::Scan),
-        Enforcement::new(
+        LimitEnforcement::new(LimitKind::Pids, limits.pids.to_string(), pids),
+        LimitEnforcement::new(LimitKind::Disk, bytes(limits.disk), LimitEnforcer::Scan),
+        LimitEnforcement::new(
             LimitKind::OpenFiles,
             limits.open_files.to_string(),
-            Enforcer::Rlimit,
+            LimitEnforcer::Rlimit,
         ),
-        Enforcement::new(LimitKind::WallTime, deadline, wall),
-        Enforcement::new(LimitKind::Output, output, Enforcer::Guest),
+        LimitEnforcement::new(LimitKind::WallTime, deadline, wall),
+        LimitEnforcement::new(LimitKind::Output, output, LimitEnforcer::Guest),
     ]
 }
 
 /// The enforcer of each limit inside gVisor: its kernel and the guest. The host's cgroups bound the
 /// whole, with some extra room for gVisor itself.
-pub(crate) fn enforce_in_gvisor(
-    limits: &Limits,
-    groups: &Available,
+pub(crate) fn gvisor_enforcement(
+    limits: &SandboxLimits,
+    groups: &AvailableControllers,
     processors: usize,
-) -> Vec<Enforcement> {
-    let change = |enforcement: Enforcement| match enforcement.limit {
+) -> Vec<LimitEnforcement> {
+    let change = |enforcement: LimitEnforcement| match enforcement.limit {
         // gVisor's kernel has no such limit, and reaching the host's limit would end the whole
         // sandbox.
         LimitKind::Memory => {
             let value = enforcement.value;
-            let memory = Enforcement::new(LimitKind::Memory, value, Enforcer::Guest);
-            match groups.home(Controller::Memory) {
+            let memory = LimitEnforcement::new(LimitKind::Memory, value, LimitEnforcer::Guest);
+            match groups.parent(Controller::Memory) {
                 Some(_) => memory.but(
                     "all but the buffers of gVisor's own kernel: the cgroup around it bounds \
                      those, and past it the whole sandbox ends",
@@ -285,23 +289,23 @@ pub(crate) fn enforce_in_gvisor(
                 ),
             }
         }
-        LimitKind::Pids => Enforcement {
-            enforcer: Enforcer::Rlimit,
+        LimitKind::Pids => LimitEnforcement {
+            enforcer: LimitEnforcer::Rlimit,
             ..enforcement
         },
         _ => enforcement,
     };
-    let native = enforce(limits, groups, processors);
+    let native = native_enforcement(limits, groups, processors);
     native.into_iter().map(change).collect()
 }
 
 /// The enforcer of each limit in a virtual machine, where all cgroup controllers are available.
-pub(crate) fn enforce_in_machine(limits: &Limits) -> Vec<Enforcement> {
-    enforce(limits, &Available::unified("/"), 0)
+pub(crate) fn machine_enforcement(limits: &SandboxLimits) -> Vec<LimitEnforcement> {
+    native_enforcement(limits, &AvailableControllers::with_unified_parent("/"), 0)
         .into_iter()
         .map(|enforcement| match enforcement.limit {
-            LimitKind::Memory | LimitKind::Cpu => Enforcement {
-                enforcer: Enforcer::Vm,
+            LimitKind::Memory | LimitKind::Cpu => LimitEnforcement {
+                enforcer: LimitEnforcer::Vm,
                 ..enforcement
             },
             _ => enforcement,
@@ -310,16 +314,16 @@ pub(crate) fn enforce_in_machine(limits: &Limits) -> Vec<Enforcement> {
 }
 
 /// The enforcer of each limit without walls: only the guest.
-pub(crate) fn enforce_without_walls(limits: &Limits) -> Vec<Enforcement> {
-    enforce(limits, &Available::default(), 0)
+pub(crate) fn unwalled_enforcement(limits: &SandboxLimits) -> Vec<LimitEnforcement> {
+    native_enforcement(limits, &AvailableControllers::default(), 0)
         .into_iter()
         .map(|enforcement| match enforcement.limit {
-            LimitKind::WallTime | LimitKind::Output => Enforcement {
-                enforcer: Enforcer::Guest,
+            LimitKind::WallTime | LimitKind::Output => LimitEnforcement {
+                enforcer: LimitEnforcer::Guest,
                 ..enforcement
             },
-            _ => Enforcement {
-                enforcer: Enforcer::Nothing,
+            _ => LimitEnforcement {
+                enforcer: LimitEnforcer::Nothing,
                 caveat: None,
                 ..enforcement
             },
@@ -358,12 +362,12 @@ mod tests {
 
     #[test]
     fn without_cgroups_every_limit_still_has_an_enforcer_and_says_where_it_is_weak() {
-        let limits = Limits {
+        let limits = SandboxLimits {
             cpus: 1.5,
-            ..Limits::default()
+            ..SandboxLimits::default()
         };
-        let all = enforce(&limits, &Available::default(), 4);
-        assert!(all.iter().all(|one| one.enforcer != Enforcer::Nothing));
+        let all = native_enforcement(&limits, &AvailableControllers::default(), 4);
+        assert!(all.iter().all(|one| one.enforcer != LimitEnforcer::Nothing));
         let weak: Vec<_> = all
             .iter()
             .filter(|one| !one.is_full())

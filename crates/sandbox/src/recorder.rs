@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use audit::{AuditLog, Record};
+use audit::{AuditLog, AuditRecord};
 use tracing::error;
 
 use crate::error::SandboxError;
 
 /// The audit log of one sandbox. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorder {
+pub(crate) struct AuditRecorder {
     sandbox: Arc<str>,
     log: Option<Arc<AuditLog>>,
     /// Number of commands so far.
     execs: Arc<AtomicU64>,
 }
 
-impl Recorder {
+impl AuditRecorder {
     pub(crate) fn new(sandbox: &str, log: Option<Arc<AuditLog>>) -> Self {
         Self {
             sandbox: sandbox.into(),
@@ -28,7 +28,7 @@ impl Recorder {
     }
 
     /// Records an action before it happens; the action must not happen if this fails.
-    pub(crate) async fn record(&self, record: Record) -> Result<(), SandboxError> {
+    pub(crate) async fn record(&self, record: AuditRecord) -> Result<(), SandboxError> {
         if let Some(log) = &self.log {
             log.append(&self.sandbox, record).await?;
         }
@@ -36,14 +36,14 @@ impl Recorder {
     }
 
     /// Records a past event, and waits until it is written.
-    pub(crate) async fn note(&self, record: Record) {
+    pub(crate) async fn record_past(&self, record: AuditRecord) {
         if let Err(error) = self.record(record).await {
             error!(sandbox = %self.sandbox, %error, "audit record lost");
         }
     }
 
     /// Records a past event without waiting.
-    pub(crate) fn note_later(&self, record: Record) {
+    pub(crate) fn record_detached(&self, record: AuditRecord) {
         if let Some(log) = &self.log
             && let Err(error) = log.append_later(&self.sandbox, record)
         {
@@ -52,15 +52,15 @@ impl Recorder {
     }
 
     /// Records that a command is about to start.
-    pub(crate) async fn begin(&self, command: Begun) -> Result<Run, SandboxError> {
+    pub(crate) async fn begin(&self, command: ExecDetails) -> Result<ExecRecord, SandboxError> {
         let exec = self.execs.fetch_add(1, Ordering::Relaxed) + 1;
-        let Begun {
+        let ExecDetails {
             argv,
             cwd,
             env_names,
             terminal,
         } = command;
-        let record = Record::Exec {
+        let record = AuditRecord::Exec {
             exec,
             argv,
             cwd,
@@ -68,7 +68,7 @@ impl Recorder {
             terminal,
         };
         self.record(record).await?;
-        Ok(Run {
+        Ok(ExecRecord {
             recorder: self.clone(),
             exec,
             begun: Instant::now(),
@@ -80,7 +80,7 @@ impl Recorder {
 
 /// The recorded details of a command that starts.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct ExecDetails {
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: String,
     pub(crate) env_names: Vec<String>,
@@ -89,8 +89,8 @@ pub(crate) struct Begun {
 
 /// A command whose start is recorded. Its end is always recorded too, at the latest on drop.
 #[derive(Debug)]
-pub(crate) struct Run {
-    recorder: Recorder,
+pub(crate) struct ExecRecord {
+    recorder: AuditRecorder,
     pub(crate) exec: u64,
     begun: Instant,
     /// Bytes printed.
@@ -98,23 +98,23 @@ pub(crate) struct Run {
     is_ended: bool,
 }
 
-impl Run {
+impl ExecRecord {
     pub(crate) fn printed(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    pub(crate) fn printed_in_all(&mut self, bytes: u64) {
+    pub(crate) fn set_total_output(&mut self, bytes: u64) {
         self.bytes = self.bytes.max(bytes);
     }
 
     pub(crate) async fn end(&mut self, outcome: String) {
         if !std::mem::replace(&mut self.is_ended, true) {
-            self.recorder.note(self.record(outcome)).await;
+            self.recorder.record_past(self.record(outcome)).await;
         }
     }
 
-    fn record(&self, outcome: String) -> Record {
-        Record::ExecEnd {
+    fn record(&self, outcome: String) -> AuditRecord {
+        AuditRecord::ExecEnd {
             exec: self.exec,
             outcome,
             millis: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -123,12 +123,12 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for ExecRecord {
     fn drop(&mut self) {
         if !self.is_ended {
             // The caller stopped waiting, which interrupts or kills the command.
             self.recorder
-                .note_later(self.record("abandoned".to_owned()));
+                .record_detached(self.record("abandoned".to_owned()));
         }
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use audit::AuditLog;
 use serde::{Deserialize, Serialize};
 
-use crate::backends::Pool;
-use crate::limits::Limits;
-use crate::provisions::Provisions;
+use crate::backend_config::BackendConfig;
+use crate::backends::MachinePool;
+use crate::limits::SandboxLimits;
 
 /// Everything that defines one sandbox.
 #[derive(Debug, Clone)]
@@ -22,12 +22,12 @@ pub struct SandboxSpec {
     pub backend: Backend,
     /// Minimum strength. Starting fails if `backend` is weaker.
     pub require: Strength,
-    /// The only host folder inside, at [`WORKSPACE`]. Must be a real path: starting fails if any
+    /// The only host folder inside, at [`WORKSPACE_PATH`]. Must be a real path: starting fails if any
     /// part of it is a symbolic link, because another sandbox may have placed one after the path
     /// was checked.
     pub workspace: PathBuf,
     pub root: RootSpec,
-    pub limits: Limits,
+    pub limits: SandboxLimits,
     /// Refuse to start when a limit has no enforcer on this machine.
     pub strict_limits: bool,
     pub network: Network,
@@ -36,13 +36,13 @@ pub struct SandboxSpec {
     /// Audit log for commands, file writes and connections.
     pub audit: Option<Arc<AuditLog>>,
     /// The resources that the backends use; shared by all sandboxes of a process.
-    pub provisions: Arc<Provisions>,
+    pub provisions: Arc<BackendConfig>,
     /// Machines that are started ahead, for the `microvm` backend.
-    pub pool: Option<Arc<Pool>>,
+    pub pool: Option<Arc<MachinePool>>,
 }
 
 /// Path of the workspace inside.
-pub const WORKSPACE: &str = "/workspace";
+pub const WORKSPACE_PATH: &str = "/workspace";
 
 /// The kinds of walls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -183,10 +183,10 @@ pub enum Network {
     #[default]
     Off,
     /// Loopback, and these hosts through the host's proxy.
-    Allow(egress::Allow),
+    Allow(egress::AllowList),
     /// Loopback, and hosts that this gate allows through the host's proxy. Its rules can grow, and
     /// it may ask the user about other hosts.
-    Gated(egress::Gate),
+    Gated(egress::EgressGate),
 }
 
 impl Network {
@@ -225,7 +225,7 @@ impl SandboxSpec {
             require: Strength::None,
             workspace: workspace.into(),
             root: RootSpec::Host,
-            limits: Limits::default(),
+            limits: SandboxLimits::default(),
             strict_limits: false,
             network: Network::Off,
             env: Vec::new(),

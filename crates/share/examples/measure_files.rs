@@ -12,13 +12,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FILES: usize = 1000;
-const LARGE: usize = 100 << 20;
-const CHUNK: usize = 128 << 10;
+const LARGE_FILE_BYTES: usize = 100 << 20;
+const CHUNK_BYTES: usize = 128 << 10;
 
-type Work = fn(&Path) -> std::io::Result<()>;
+type Benchmark = fn(&Path) -> std::io::Result<()>;
 
 /// In this order: each uses the files of the previous ones.
-const WORKS: &[(&str, Work)] = &[
+const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("create 1000 files", |root| {
         (0..FILES).try_for_each(|file| fs::write(root.join(file.to_string()), "some words"))
     }),
@@ -57,18 +57,18 @@ const WORKS: &[(&str, Work)] = &[
     }),
     ("write 100 MiB", |root| {
         let mut file = File::create(root.join("large"))?;
-        let chunk = vec![7; CHUNK];
-        (0..LARGE / CHUNK).try_for_each(|_| file.write_all(&chunk))
+        let chunk = vec![7; CHUNK_BYTES];
+        (0..LARGE_FILE_BYTES / CHUNK_BYTES).try_for_each(|_| file.write_all(&chunk))
     }),
     ("read 100 MiB", |root| {
         let mut file = File::open(root.join("large"))?;
-        let mut chunk = vec![0; CHUNK];
-        (0..LARGE / CHUNK).try_for_each(|_| file.read_exact(&mut chunk))
+        let mut chunk = vec![0; CHUNK_BYTES];
+        (0..LARGE_FILE_BYTES / CHUNK_BYTES).try_for_each(|_| file.read_exact(&mut chunk))
     }),
     ("read 100 MiB again", |root| {
         let mut file = File::open(root.join("large"))?;
-        let mut chunk = vec![0; CHUNK];
-        (0..LARGE / CHUNK).try_for_each(|_| file.read_exact(&mut chunk))
+        let mut chunk = vec![0; CHUNK_BYTES];
+        (0..LARGE_FILE_BYTES / CHUNK_BYTES).try_for_each(|_| file.read_exact(&mut chunk))
     }),
 ];
 
@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{:20} {:>10} {:>10} {:>7}",
         "", "mount", "plain", "ratio"
     )?;
-    for (name, work) in WORKS {
+    for (name, work) in BENCHMARKS {
         // Recently changed files are not cached.
         std::thread::sleep(Duration::from_millis(100));
         let (through, direct) = (time(*work, &mount)?, time(*work, &plain)?);
@@ -112,7 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn time(work: Work, root: &Path) -> std::io::Result<Duration> {
+fn time(work: Benchmark, root: &Path) -> std::io::Result<Duration> {
     let start = Instant::now();
     work(root)?;
     Ok(start.elapsed())

@@ -1,26 +1,26 @@
 //! Constants of the FUSE protocol, as in `linux/fuse.h`.
 
 /// Supported protocol version. A kernel with another minor version adapts to it.
-pub(crate) const MAJOR: u32 = 7;
-pub(crate) const MINOR: u32 = 38;
+pub(crate) const FUSE_MAJOR_VERSION: u32 = 7;
+pub(crate) const FUSE_MINOR_VERSION: u32 = 38;
 
 /// Header of a request: length, operation, unique number, node, user, group, process, extensions.
-pub(crate) const REQUEST_HEADER: usize = 40;
+pub(crate) const REQUEST_HEADER_LEN: usize = 40;
 /// Header of a reply: length, error, unique number.
-pub(crate) const REPLY_HEADER: usize = 16;
+pub(crate) const REPLY_HEADER_LEN: usize = 16;
 
 /// Most bytes of content in one read or write.
-pub(crate) const LARGEST_CONTENT: usize = 1 << 20;
+pub(crate) const MAX_CONTENT_BYTES: usize = 1 << 20;
 /// Longest message in either direction.
-pub(crate) const LONGEST_MESSAGE: usize = LARGEST_CONTENT + 4096;
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const MAX_MESSAGE_BYTES: usize = MAX_CONTENT_BYTES + 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Opcode of the request that [`settle`](crate::settle) waits for.
-pub(crate) const STAT_FILE_SYSTEM: u32 = 17;
+pub(crate) const STATFS_OPCODE: u32 = 17;
 
 /// Operation that a kernel requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum FuseOperation {
     Lookup,
     Forget,
     GetAttributes,
@@ -57,7 +57,7 @@ pub(crate) enum Operation {
     Unsupported,
 }
 
-impl Operation {
+impl FuseOperation {
     pub(crate) fn of(number: u32) -> Self {
         match number {
             1 => Self::Lookup,
@@ -75,7 +75,7 @@ impl Operation {
             14 => Self::Open,
             15 => Self::Read,
             16 => Self::Write,
-            STAT_FILE_SYSTEM => Self::StatFileSystem,
+            STATFS_OPCODE => Self::StatFileSystem,
             18 => Self::Release,
             20 => Self::Sync,
             26 => Self::Init,
@@ -97,7 +97,7 @@ impl Operation {
     }
 }
 
-impl Operation {
+impl FuseOperation {
     /// Whether it usually neither transfers content nor waits for a disk.
     pub(crate) fn is_short(self) -> bool {
         matches!(
@@ -143,21 +143,21 @@ pub(crate) mod set {
 
 /// Codes of unsolicited notifications to the kernel.
 pub(crate) mod notice {
-    pub(crate) const FORGET_ATTRIBUTES: i32 = 2;
-    pub(crate) const FORGET_ENTRY: i32 = 3;
+    pub(crate) const INVALIDATE_INODE: i32 = 2;
+    pub(crate) const INVALIDATE_ENTRY: i32 = 3;
 }
 
 /// The attributes are requested for an open file.
-pub(crate) const GET_OF_HANDLE: u32 = 1 << 0;
+pub(crate) const GETATTR_BY_HANDLE: u32 = 1 << 0;
 /// The write comes from the page cache, not directly from a program.
-pub(crate) const WRITE_OF_CACHE: u32 = 1 << 0;
+pub(crate) const WRITE_FROM_PAGE_CACHE: u32 = 1 << 0;
 /// Sync only the content, not all attributes.
-pub(crate) const SYNC_CONTENT: u32 = 1 << 0;
+pub(crate) const SYNC_DATA_ONLY: u32 = 1 << 0;
 /// The kernel's cached content of the file is still valid.
-pub(crate) const OPEN_KEEPS_CACHE: u32 = 1 << 1;
+pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 
 /// Mask of the file type in a mode, followed by the types.
-pub(crate) const KIND: u32 = 0o170_000;
+pub(crate) const FILE_TYPE_MASK: u32 = 0o170_000;
 pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const REGULAR: u32 = 0o100_000;
 pub(crate) const SYMLINK: u32 = 0o120_000;
@@ -165,4 +165,4 @@ pub(crate) const FIFO: u32 = 0o010_000;
 pub(crate) const SOCKET: u32 = 0o140_000;
 /// Programs with these bits run with the rights of their owner or group.
 pub(crate) const SETUID_OR_SETGID: u32 = 0o6_000;
-pub(crate) const PERMISSIONS: u32 = 0o7_777;
+pub(crate) const PERMISSIONS_MASK: u32 = 0o7_777;

@@ -7,14 +7,14 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::abi::LONGEST_MESSAGE;
+use crate::abi::MAX_MESSAGE_BYTES;
 
 /// Bytes per read, so that several short messages need one system call.
-const AHEAD: usize = 64 * 1024;
+const READ_AHEAD_BYTES: usize = 64 * 1024;
 
 /// Reads messages from the channel.
 #[derive(Debug)]
-pub(crate) struct Incoming<'a> {
+pub(crate) struct MessageReader<'a> {
     channel: BorrowedFd<'a>,
     ahead: Vec<u8>,
     /// Bytes of `ahead` that have been consumed.
@@ -23,7 +23,7 @@ pub(crate) struct Incoming<'a> {
     has_ended: bool,
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> MessageReader<'a> {
     /// Shorter messages are invalid.
     pub(crate) fn new(channel: BorrowedFd<'a>, shortest: usize) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl<'a> Incoming<'a> {
         }
         let start = &self.ahead[self.taken..];
         let length = u32::from_le_bytes([start[0], start[1], start[2], start[3]]) as usize;
-        if length < self.shortest || length > LONGEST_MESSAGE {
+        if length < self.shortest || length > MAX_MESSAGE_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
         message.clear();
@@ -68,7 +68,7 @@ impl<'a> Incoming<'a> {
         message.resize(length, 0);
         let mut filled = here;
         while filled < length {
-            filled += match read_some(self.channel, &mut message[filled..])? {
+            filled += match read_blocking(self.channel, &mut message[filled..])? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 read => read,
             };
@@ -81,8 +81,8 @@ impl<'a> Incoming<'a> {
         self.ahead.drain(..self.taken);
         self.taken = 0;
         let filled = self.ahead.len();
-        self.ahead.resize(filled + AHEAD, 0);
-        let read = read_some(self.channel, &mut self.ahead[filled..]);
+        self.ahead.resize(filled + READ_AHEAD_BYTES, 0);
+        let read = read_blocking(self.channel, &mut self.ahead[filled..]);
         self.ahead
             .truncate(filled + read.as_ref().copied().unwrap_or(0));
         Ok(read? > 0)
@@ -90,12 +90,12 @@ impl<'a> Incoming<'a> {
 }
 
 /// Waits for data even if the descriptor is non-blocking.
-fn read_some(channel: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_blocking(channel: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match rustix::io::read(channel, &mut *buffer) {
             Ok(read) => return Ok(read),
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => wait(channel, PollFlags::IN)?,
+            Err(Errno::AGAIN) => wait_until_ready(channel, PollFlags::IN)?,
             // The peer closed with unread data: treated as the end.
             Err(Errno::CONNRESET) => return Ok(0),
             Err(error) => return Err(error.into()),
@@ -109,14 +109,14 @@ pub(crate) fn write_all(channel: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result
         match rustix::io::write(channel, bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => wait(channel, PollFlags::OUT)?,
+            Err(Errno::AGAIN) => wait_until_ready(channel, PollFlags::OUT)?,
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-fn wait(channel: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
+fn wait_until_ready(channel: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
     match poll(&mut [PollFd::from_borrowed_fd(channel, what)], None) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

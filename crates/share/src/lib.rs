@@ -32,5 +32,5 @@ mod pump;
 mod server;
 mod wire;
 
-pub use mount::{Mount, MountError, is_shared, mount, settle};
+pub use mount::{MountError, MountedShare, is_fuse_mount, mount, settle};
 pub use server::serve;

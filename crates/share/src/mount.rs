@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat, statfs};
 use rustix::mount::MountFlags;
 use thiserror::Error;
 
-use crate::pump::{Pump, clone_device};
+use crate::pump::{FusePump, clone_device};
 
 #[derive(Debug, Error)]
 pub enum MountError {
@@ -24,11 +24,11 @@ pub enum MountError {
 
 /// A mounted folder. Dropping this does not unmount it.
 #[derive(Debug)]
-pub struct Mount {
+pub struct MountedShare {
     pump: JoinHandle<io::Result<()>>,
 }
 
-impl Mount {
+impl MountedShare {
     /// Waits until the channel ends or the folder is unmounted.
     pub fn wait(self) -> io::Result<()> {
         let ended = self.pump.join();
@@ -37,7 +37,7 @@ impl Mount {
 }
 
 /// Mounts at `target` the folder that [`serve`](crate::serve) serves at the other end of `channel`.
-pub fn mount(channel: OwnedFd, target: &Path) -> Result<Mount, MountError> {
+pub fn mount(channel: OwnedFd, target: &Path) -> Result<MountedShare, MountError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let device = openat(CWD, c"/dev/fuse", flags, Mode::empty()).map_err(|error| {
         MountError::OpenDevice {
@@ -66,9 +66,9 @@ pub fn mount(channel: OwnedFd, target: &Path) -> Result<Mount, MountError> {
     })?;
     let pump = thread::Builder::new()
         .name("share-pump".into())
-        .spawn(move || Pump::run(device, for_notices, channel))
+        .spawn(move || FusePump::run(device, for_notices, channel))
         .map_err(|source| MountError::Channel { source })?;
-    Ok(Mount { pump })
+    Ok(MountedShare { pump })
 }
 
 /// Waits until programs inside see all changes that the host has made so far.
@@ -82,7 +82,7 @@ pub fn settle(target: &Path) -> io::Result<()> {
 }
 
 /// Whether a folder is on a FUSE mount, so that [`settle`] applies.
-pub fn is_shared(target: &Path) -> bool {
+pub fn is_fuse_mount(target: &Path) -> bool {
     const FUSE: u64 = 0x6573_5546;
     statfs(target).is_ok_and(|found| found.f_type as u64 == FUSE)
 }

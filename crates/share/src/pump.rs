@@ -15,11 +15,11 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read, write};
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
-use crate::abi::{LONGEST_MESSAGE, REPLY_HEADER, REQUEST_HEADER, STAT_FILE_SYSTEM};
+use crate::abi::{MAX_MESSAGE_BYTES, REPLY_HEADER_LEN, REQUEST_HEADER_LEN, STATFS_OPCODE};
 use crate::channel::block_signals;
 
 /// Unique number of a notice, which is not a reply.
-const NOTICE: u64 = 0;
+const NOTICE_UNIQUE: u64 = 0;
 
 /// A second descriptor of the same mount, used for notices.
 ///
@@ -38,28 +38,28 @@ pub(crate) fn clone_device(device: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Forwards messages in both directions on one thread, which polls both sides.
-pub(crate) struct Pump {
+pub(crate) struct FusePump {
     device: Arc<OwnedFd>,
     /// Messages that may block are written by another thread, in order.
-    waiting: Sender<Waiting>,
+    waiting: Sender<OrderedMessage>,
     /// Requests whose reply must not overtake earlier notices. A tree instead of a hash table: the
     /// random seed of a hash table would be the same in all machines started from one snapshot.
     questions: BTreeSet<u64>,
     channel: OwnedFd,
     /// The request that is being sent.
-    request: Buffer,
+    request: MessageBuffer,
     /// Received replies; the last may be incomplete.
-    replies: Buffer,
+    replies: MessageBuffer,
 }
 
 /// A buffer with free space before and after its content.
-struct Buffer {
+struct MessageBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Buffer {
+impl MessageBuffer {
     fn new(size: usize) -> Self {
         Self {
             bytes: vec![0; size],
@@ -94,12 +94,12 @@ impl Buffer {
 }
 
 /// Whether the pump continues.
-enum Progress {
+enum PumpStatus {
     GoOn,
     Ended,
 }
 
-impl Pump {
+impl FusePump {
     /// Runs until either side ends.
     pub(crate) fn run(device: OwnedFd, clone: OwnedFd, channel: OwnedFd) -> io::Result<()> {
         block_signals()?;
@@ -114,29 +114,29 @@ impl Pump {
             waiting,
             questions: BTreeSet::new(),
             channel,
-            request: Buffer::new(LONGEST_MESSAGE),
-            replies: Buffer::new(2 * LONGEST_MESSAGE),
+            request: MessageBuffer::new(MAX_MESSAGE_BYTES),
+            replies: MessageBuffer::new(2 * MAX_MESSAGE_BYTES),
         };
-        let outcome = pump.carry();
+        let outcome = pump.run_loop();
         let _ = teller.join();
         outcome
     }
 
     /// Consumes `self`, so that the device is closed at the end.
-    fn carry(mut self) -> io::Result<()> {
+    fn run_loop(mut self) -> io::Result<()> {
         loop {
             let (device, channel) = self.wait()?;
             if !channel.is_empty()
-                && let Progress::Ended = self.bring_replies()?
+                && let PumpStatus::Ended = self.forward_replies()?
             {
                 return Ok(());
             }
             if !device.is_empty()
-                && let Progress::Ended = self.fetch_request()?
+                && let PumpStatus::Ended = self.read_request()?
             {
                 return Ok(());
             }
-            if let Progress::Ended = self.send_request()? {
+            if let PumpStatus::Ended = self.send_request()? {
                 return Ok(());
             }
         }
@@ -160,85 +160,85 @@ impl Pump {
         }
     }
 
-    fn fetch_request(&mut self) -> io::Result<Progress> {
+    fn read_request(&mut self) -> io::Result<PumpStatus> {
         if !self.request.is_empty() {
-            return Ok(Progress::GoOn);
+            return Ok(PumpStatus::GoOn);
         }
         match read(&self.device, self.request.free()) {
             Ok(length) => {
                 self.request.end = length;
-                self.note_question();
+                self.track_statfs_request();
             }
             // No request, or the program was interrupted.
             Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => {}
             // Unmounted.
-            Err(Errno::NODEV) => return Ok(Progress::Ended),
+            Err(Errno::NODEV) => return Ok(PumpStatus::Ended),
             Err(error) => return Err(error.into()),
         }
-        Ok(Progress::GoOn)
+        Ok(PumpStatus::GoOn)
     }
 
-    fn note_question(&mut self) {
+    fn track_statfs_request(&mut self) {
         let request = self.request.content();
-        let is_whole = request.len() >= REQUEST_HEADER;
-        if is_whole && number(request, 0) >> 32 == u64::from(STAT_FILE_SYSTEM) {
-            self.questions.insert(number(request, 8));
+        let is_whole = request.len() >= REQUEST_HEADER_LEN;
+        if is_whole && u64_at(request, 0) >> 32 == u64::from(STATFS_OPCODE) {
+            self.questions.insert(u64_at(request, 8));
         }
     }
 
-    fn send_request(&mut self) -> io::Result<Progress> {
+    fn send_request(&mut self) -> io::Result<PumpStatus> {
         while !self.request.is_empty() {
             match write(&self.channel, self.request.content()) {
                 Ok(length) => self.request.take(length),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                Err(Errno::PIPE) => return Ok(Progress::Ended),
+                Err(Errno::PIPE) => return Ok(PumpStatus::Ended),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Progress::GoOn)
+        Ok(PumpStatus::GoOn)
     }
 
-    fn bring_replies(&mut self) -> io::Result<Progress> {
+    fn forward_replies(&mut self) -> io::Result<PumpStatus> {
         match read(&self.channel, self.replies.free()) {
-            Ok(0) | Err(Errno::CONNRESET) => return Ok(Progress::Ended),
+            Ok(0) | Err(Errno::CONNRESET) => return Ok(PumpStatus::Ended),
             Ok(length) => self.replies.end += length,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(Progress::GoOn),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(PumpStatus::GoOn),
             Err(error) => return Err(error.into()),
         }
         while let Some(length) = self.replies.content().first_chunk::<4>() {
             let length = u32::from_le_bytes(*length) as usize;
-            if !(REPLY_HEADER..=LONGEST_MESSAGE).contains(&length) {
+            if !(REPLY_HEADER_LEN..=MAX_MESSAGE_BYTES).contains(&length) {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             let Some(reply) = self.replies.content().get(..length) else {
                 break;
             };
-            let unique = number(reply, 8);
-            if unique == NOTICE || self.questions.remove(&unique) {
+            let unique = u64_at(reply, 8);
+            if unique == NOTICE_UNIQUE || self.questions.remove(&unique) {
                 let bytes = reply.into();
-                let _ = self.waiting.send(Waiting { bytes, unique });
-            } else if let Progress::Ended = deliver(&self.device, reply)? {
-                return Ok(Progress::Ended);
+                let _ = self.waiting.send(OrderedMessage { bytes, unique });
+            } else if let PumpStatus::Ended = deliver(&self.device, reply)? {
+                return Ok(PumpStatus::Ended);
             }
             self.replies.take(length);
         }
-        Ok(Progress::GoOn)
+        Ok(PumpStatus::GoOn)
     }
 }
 
 /// A message for the kernel that may block.
-struct Waiting {
+struct OrderedMessage {
     bytes: Box<[u8]>,
     unique: u64,
 }
 
 /// Writes notices to the kernel, and the replies that must follow them.
-fn tell(original: &Weak<OwnedFd>, clone: &OwnedFd, messages: &Receiver<Waiting>) {
+fn tell(original: &Weak<OwnedFd>, clone: &OwnedFd, messages: &Receiver<OrderedMessage>) {
     for message in messages {
         let delivered = match message.unique {
             // Fails if the kernel has nothing cached, which is harmless.
-            NOTICE => {
+            NOTICE_UNIQUE => {
                 let _ = write(clone, &message.bytes);
                 continue;
             }
@@ -247,24 +247,24 @@ fn tell(original: &Weak<OwnedFd>, clone: &OwnedFd, messages: &Receiver<Waiting>)
                 .upgrade()
                 .map(|device| deliver(&device, &message.bytes)),
         };
-        if !matches!(delivered, Some(Ok(Progress::GoOn))) {
+        if !matches!(delivered, Some(Ok(PumpStatus::GoOn))) {
             return;
         }
     }
 }
 
 /// Writes a reply to the kernel.
-fn deliver(device: &OwnedFd, reply: &[u8]) -> io::Result<Progress> {
+fn deliver(device: &OwnedFd, reply: &[u8]) -> io::Result<PumpStatus> {
     match write(device, reply) {
         // `NOENT`: the request was interrupted.
-        Ok(_) | Err(Errno::NOENT) => Ok(Progress::GoOn),
-        Err(Errno::NODEV) => Ok(Progress::Ended),
+        Ok(_) | Err(Errno::NOENT) => Ok(PumpStatus::GoOn),
+        Err(Errno::NODEV) => Ok(PumpStatus::Ended),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The number at this offset; 0 if the message is too short.
-fn number(message: &[u8], at: usize) -> u64 {
+fn u64_at(message: &[u8], at: usize) -> u64 {
     let bytes = message.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -5,12 +5,12 @@
 //! Runs with the rights of its process and adds none.
 
 mod attributes;
-mod comparing;
 mod content;
 mod descriptors;
 mod entries;
 mod folders;
 mod handles;
+mod invalidation;
 mod names;
 mod nodes;
 mod resolve;
@@ -27,17 +27,20 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, getegid, geteuid, getrlimit, umask};
 
-use crate::abi::{LARGEST_CONTENT, MAJOR, MINOR, Operation, PAGE, REQUEST_HEADER, init};
-use crate::channel::{Incoming, block_signals, write_all};
-use crate::wire::{Fields, Reply, Request};
+use crate::abi::{
+    FUSE_MAJOR_VERSION, FUSE_MINOR_VERSION, FuseOperation, MAX_CONTENT_BYTES, PAGE_BYTES,
+    REQUEST_HEADER_LEN, init,
+};
+use crate::channel::{MessageReader, block_signals, write_all};
+use crate::wire::{Fields, FuseReply, FuseRequest};
 use handles::Handles;
-use nodes::{Nodes, ROOT};
+use nodes::{Nodes, ROOT_NODE};
 use stat::Stat;
 
 /// Several, so that a request that waits for the disk does not delay the others.
-const WORKERS: usize = 4;
+const WORKER_THREADS: usize = 4;
 /// Descriptors reserved for other purposes and for the duration of a request.
-const SPARE_DESCRIPTORS: usize = 48;
+const RESERVED_DESCRIPTORS: usize = 48;
 
 /// Serves a folder until the channel ends.
 ///
@@ -45,17 +48,20 @@ const SPARE_DESCRIPTORS: usize = 48;
 /// `/proc`. Divides the process's descriptor limit between open files and cached folders.
 pub fn serve(folder: OwnedFd, channel: OwnedFd) -> io::Result<()> {
     umask(Mode::empty());
-    let server = Server::new(folder, channel)?;
+    let server = ShareServer::new(folder, channel)?;
     // A kernel resumed from a snapshot may have cached another folder.
-    server.take_back_attributes(ROOT, false)?;
-    let incoming = Mutex::new(Incoming::new(server.channel.as_fd(), REQUEST_HEADER));
+    server.invalidate_attributes(ROOT_NODE, false)?;
+    let incoming = Mutex::new(MessageReader::new(
+        server.channel.as_fd(),
+        REQUEST_HEADER_LEN,
+    ));
     let (ending, ends) = pipe_with(PipeFlags::CLOEXEC)?;
     thread::scope(|scope| {
         let spawn = |name: &str| thread::Builder::new().name(name.into());
         let watch = || server.watch_until(&ending);
         let watch = spawn("share-watch").spawn_scoped(scope, watch)?;
         let work = || server.work(&incoming);
-        let workers: Vec<_> = (0..WORKERS)
+        let workers: Vec<_> = (0..WORKER_THREADS)
             .map_while(|_| spawn("share").spawn_scoped(scope, work).ok())
             .collect();
         let mut outcome = if workers.is_empty() {
@@ -77,7 +83,7 @@ fn join(thread: ScopedJoinHandle<'_, io::Result<()>>) -> io::Result<()> {
 }
 
 #[derive(Debug)]
-struct Server {
+struct ShareServer {
     channel: OwnedFd,
     /// Number of notices sent so far. Locked while a message is being sent.
     notices: Mutex<u64>,
@@ -99,14 +105,14 @@ struct Server {
     owner: (u32, u32),
 }
 
-impl Server {
+impl ShareServer {
     fn new(folder: OwnedFd, channel: OwnedFd) -> io::Result<Self> {
-        let root = openat(&folder, c".", FOLDER_PATH, Mode::empty())?;
+        let root = openat(&folder, c".", FOLDER_PATH_FLAGS, Mode::empty())?;
         let identity = Stat::of_open(&root)?.identity();
-        let descriptors = openat(CWD, c"/proc/self/fd", FOLDER_PATH, Mode::empty())?;
+        let descriptors = openat(CWD, c"/proc/self/fd", FOLDER_PATH_FLAGS, Mode::empty())?;
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let share = usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 20);
-        let share = share.saturating_sub(SPARE_DESCRIPTORS);
+        let share = share.saturating_sub(RESERVED_DESCRIPTORS);
         let server = Self {
             channel,
             notices: Mutex::new(0),
@@ -120,21 +126,21 @@ impl Server {
             names: RwLock::new(()),
             owner: (geteuid().as_raw(), getegid().as_raw()),
         };
-        server.watch(ROOT, &server.root);
+        server.watch(ROOT_NODE, &server.root);
         Ok(server)
     }
 
     /// Handles requests until the channel ends.
-    fn work(&self, incoming: &Mutex<Incoming<'_>>) -> io::Result<()> {
+    fn work(&self, incoming: &Mutex<MessageReader<'_>>) -> io::Result<()> {
         block_signals()?;
         let mut message = Vec::new();
-        let mut reply = Reply::default();
+        let mut reply = FuseReply::default();
         loop {
             let mut turn = lock(incoming);
             if !turn.next(&mut message)? {
                 return Ok(());
             }
-            let Ok(request) = Request::parse(&message) else {
+            let Ok(request) = FuseRequest::parse(&message) else {
                 continue;
             };
             // A short request is handled before another worker is woken for the next one.
@@ -142,11 +148,11 @@ impl Server {
             let notices = *lock(&self.notices);
             reply.begin();
             let outcome = match request.operation {
-                Operation::Forget => {
+                FuseOperation::Forget => {
                     let _ = self.forget(&request);
                     continue;
                 }
-                Operation::ForgetMany => {
+                FuseOperation::ForgetMany => {
                     let _ = self.forget_many(request.fields);
                     continue;
                 }
@@ -161,15 +167,15 @@ impl Server {
         &self,
         unique: u64,
         outcome: Result<(), Errno>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
         notices: u64,
     ) -> io::Result<()> {
         let sent = lock(&self.notices);
         if *sent != notices {
             // A notice since then may have been about this file and would arrive before the reply.
-            reply.promise_nothing();
+            reply.clear_ttls();
         }
-        unless_gone(write_all(
+        ignore_broken_pipe(write_all(
             self.channel.as_fd(),
             reply.finish(unique, outcome),
         ))
@@ -179,49 +185,49 @@ impl Server {
     fn notify(&self, notice: &[u8]) -> io::Result<()> {
         let mut sent = lock(&self.notices);
         *sent += 1;
-        unless_gone(write_all(self.channel.as_fd(), notice))
+        ignore_broken_pipe(write_all(self.channel.as_fd(), notice))
     }
 
-    fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn answer(&self, request: &FuseRequest<'_>, reply: &mut FuseReply) -> Result<(), Errno> {
         let (node, fields) = (request.node, request.fields);
         match request.operation {
-            Operation::Init => start(fields, reply),
-            Operation::Lookup => self.look_up(node, fields, reply),
-            Operation::GetAttributes => self.get_attributes(node, fields, reply),
-            Operation::SetAttributes => self.set_attributes(node, fields, reply),
-            Operation::ReadLink => self.read_link(node, reply),
-            Operation::Symlink => self.make_symlink(node, fields, reply),
-            Operation::MakeNode => self.make_node(node, fields, reply),
-            Operation::MakeFolder => self.make_folder(node, fields, reply),
-            Operation::Unlink => self.remove(node, fields, false),
-            Operation::RemoveFolder => self.remove(node, fields, true),
-            Operation::Rename => self.rename(node, fields, false),
-            Operation::RenameWith => self.rename(node, fields, true),
-            Operation::Link => self.link(node, fields, reply),
-            Operation::Open => self.open(node, fields, reply),
-            Operation::Create => self.create(node, fields, reply),
-            Operation::Temporary => self.create_nameless(node, fields, reply),
-            Operation::Read => self.read(fields, reply),
-            Operation::Write => self.write(fields, reply),
-            Operation::Seek => self.seek(fields, reply),
-            Operation::CopyRange => self.copy_range(fields, reply),
-            Operation::Sync => self.sync(fields, false),
-            Operation::Release => self.release(fields, false),
-            Operation::OpenFolder => self.open_folder(node, reply),
-            Operation::ReadFolder => self.read_folder(fields, reply, false),
-            Operation::ReadFolderPlus => self.read_folder(fields, reply, true),
-            Operation::SyncFolder => self.sync(fields, true),
-            Operation::ReleaseFolder => self.release(fields, true),
-            Operation::StatFileSystem => self.stat_file_system(reply),
-            Operation::Destroy => Ok(()),
+            FuseOperation::Init => handle_init(fields, reply),
+            FuseOperation::Lookup => self.look_up(node, fields, reply),
+            FuseOperation::GetAttributes => self.get_attributes(node, fields, reply),
+            FuseOperation::SetAttributes => self.set_attributes(node, fields, reply),
+            FuseOperation::ReadLink => self.read_link(node, reply),
+            FuseOperation::Symlink => self.make_symlink(node, fields, reply),
+            FuseOperation::MakeNode => self.make_node(node, fields, reply),
+            FuseOperation::MakeFolder => self.make_folder(node, fields, reply),
+            FuseOperation::Unlink => self.remove(node, fields, false),
+            FuseOperation::RemoveFolder => self.remove(node, fields, true),
+            FuseOperation::Rename => self.rename(node, fields, false),
+            FuseOperation::RenameWith => self.rename(node, fields, true),
+            FuseOperation::Link => self.link(node, fields, reply),
+            FuseOperation::Open => self.open(node, fields, reply),
+            FuseOperation::Create => self.create(node, fields, reply),
+            FuseOperation::Temporary => self.create_temp_file(node, fields, reply),
+            FuseOperation::Read => self.read(fields, reply),
+            FuseOperation::Write => self.write(fields, reply),
+            FuseOperation::Seek => self.seek(fields, reply),
+            FuseOperation::CopyRange => self.copy_range(fields, reply),
+            FuseOperation::Sync => self.sync(fields, false),
+            FuseOperation::Release => self.release(fields, false),
+            FuseOperation::OpenFolder => self.open_folder(node, reply),
+            FuseOperation::ReadFolder => self.read_folder(fields, reply, false),
+            FuseOperation::ReadFolderPlus => self.read_folder(fields, reply, true),
+            FuseOperation::SyncFolder => self.sync(fields, true),
+            FuseOperation::ReleaseFolder => self.release(fields, true),
+            FuseOperation::StatFileSystem => self.stat_file_system(reply),
+            FuseOperation::Destroy => Ok(()),
             // After `NOSYS` the kernel does not send this operation again.
-            Operation::Unsupported => Err(Errno::NOSYS),
-            Operation::Ioctl => Err(Errno::NOTTY),
-            Operation::Forget | Operation::ForgetMany => Err(Errno::INVAL),
+            FuseOperation::Unsupported => Err(Errno::NOSYS),
+            FuseOperation::Ioctl => Err(Errno::NOTTY),
+            FuseOperation::Forget | FuseOperation::ForgetMany => Err(Errno::INVAL),
         }
     }
 
-    fn forget(&self, request: &Request<'_>) -> Result<(), Errno> {
+    fn forget(&self, request: &FuseRequest<'_>) -> Result<(), Errno> {
         let mut fields = request.fields;
         let lookups = fields.u64()?;
         let remains = lock(&self.nodes).forget(request.node, lookups);
@@ -242,7 +248,7 @@ impl Server {
 }
 
 /// Ignores a closed peer: the next read reports the end of the channel.
-fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
+fn ignore_broken_pipe(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome,
@@ -250,10 +256,10 @@ fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
 }
 
 /// Negotiates the version and the flags.
-fn start(mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
+fn handle_init(mut fields: Fields<'_>, reply: &mut FuseReply) -> Result<(), Errno> {
     let (major, _minor) = (fields.u32()?, fields.u32()?);
     let (read_ahead, offered) = (fields.u32()?, fields.u32()?);
-    if major < MAJOR {
+    if major < FUSE_MAJOR_VERSION {
         return Err(Errno::PROTO);
     }
     // No write-back cache: written data is in the folder before the write returns.
@@ -267,24 +273,24 @@ fn start(mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
         | init::PARALLEL_FOLDERS
         | init::MAX_PAGES
         | init::CACHE_SYMLINKS;
-    reply.u32(MAJOR);
-    reply.u32(MINOR);
+    reply.u32(FUSE_MAJOR_VERSION);
+    reply.u32(FUSE_MINOR_VERSION);
     reply.u32(read_ahead);
     reply.u32(offered & wanted);
     // Maximum number of background requests, and the congestion threshold.
     reply.u16(16);
     reply.u16(12);
-    reply.u32(LARGEST_CONTENT as u32);
+    reply.u32(MAX_CONTENT_BYTES as u32);
     // Granularity of timestamps in nanoseconds.
     reply.u32(1);
-    reply.u16((LARGEST_CONTENT / PAGE) as u16);
+    reply.u16((MAX_CONTENT_BYTES / PAGE_BYTES) as u16);
     reply.u16(0);
     reply.extend(&[0; 32]);
     Ok(())
 }
 
 /// Flags to open a folder as a path (`O_PATH`), not for reading.
-const FOLDER_PATH: OFlags = OFlags::PATH
+const FOLDER_PATH_FLAGS: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);

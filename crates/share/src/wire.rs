@@ -7,30 +7,30 @@ use std::ffi::CStr;
 
 use rustix::io::Errno;
 
-use crate::abi::{Operation, REPLY_HEADER, REQUEST_HEADER};
+use crate::abi::{FuseOperation, REPLY_HEADER_LEN, REQUEST_HEADER_LEN};
 
 /// Longest file name of the common file systems.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// A message from the kernel inside.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) operation: Operation,
+pub(crate) struct FuseRequest<'a> {
+    pub(crate) operation: FuseOperation,
     /// Identifies the reply.
     pub(crate) unique: u64,
     pub(crate) node: u64,
     pub(crate) fields: Fields<'a>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> FuseRequest<'a> {
     /// `message` is one complete message.
     pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Errno> {
         let mut fields = Fields(message);
         fields.u32()?;
-        let operation = Operation::of(fields.u32()?);
+        let operation = FuseOperation::of(fields.u32()?);
         let unique = fields.u64()?;
         let node = fields.u64()?;
-        let fields = Fields(message.get(REQUEST_HEADER..).ok_or(Errno::INVAL)?);
+        let fields = Fields(message.get(REQUEST_HEADER_LEN..).ok_or(Errno::INVAL)?);
         Ok(Self {
             operation,
             unique,
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         match name.to_bytes() {
             b"" | b"." | b".." => Err(Errno::INVAL),
             bytes if bytes.contains(&b'/') => Err(Errno::INVAL),
-            bytes if bytes.len() > LONGEST_NAME => Err(Errno::NAMETOOLONG),
+            bytes if bytes.len() > MAX_NAME_BYTES => Err(Errno::NAMETOOLONG),
             _ => Ok(name),
         }
     }
@@ -89,18 +89,18 @@ impl<'a> Fields<'a> {
 
 /// A message to the kernel inside, under construction.
 #[derive(Debug, Default)]
-pub(crate) struct Reply {
+pub(crate) struct FuseReply {
     bytes: Vec<u8>,
     /// Offsets of the cache lifetimes.
     terms: Vec<usize>,
 }
 
-impl Reply {
+impl FuseReply {
     /// Starts a new message in the same buffer.
     pub(crate) fn begin(&mut self) {
         self.terms.clear();
         self.bytes.clear();
-        self.bytes.resize(REPLY_HEADER, 0);
+        self.bytes.resize(REPLY_HEADER_LEN, 0);
     }
 
     pub(crate) fn u16(&mut self, value: u16) {
@@ -129,13 +129,13 @@ impl Reply {
 
     /// Pads with zeros until the length after the header is a multiple of eight.
     pub(crate) fn align(&mut self) {
-        let length = (self.bytes.len() - REPLY_HEADER).next_multiple_of(8);
-        self.bytes.resize(REPLY_HEADER + length, 0);
+        let length = (self.bytes.len() - REPLY_HEADER_LEN).next_multiple_of(8);
+        self.bytes.resize(REPLY_HEADER_LEN + length, 0);
     }
 
     /// Length after the header.
     pub(crate) fn length(&self) -> usize {
-        self.bytes.len() - REPLY_HEADER
+        self.bytes.len() - REPLY_HEADER_LEN
     }
 
     /// Lets `fill` write into the next `length` bytes, and keeps as many as it returns.
@@ -152,7 +152,7 @@ impl Reply {
     }
 
     /// Sets all cache lifetimes to zero.
-    pub(crate) fn promise_nothing(&mut self) {
+    pub(crate) fn clear_ttls(&mut self) {
         for at in self.terms.drain(..) {
             self.bytes[at..at + 8].fill(0);
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use protocol::{Block, EventKind, SessionId};
-use store::{Journal, Store, StoreError};
+use store::{Journal, SessionStore, StoreError};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = say(&format!("failed: {error}"));
+            let _ = print_line(&format!("failed: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -33,48 +33,48 @@ async fn main() -> ExitCode {
 
 /// Appends until it is killed.
 async fn append(folder: &str, session: &str) -> Result<(), Failure> {
-    let store = Store::open(Path::new(folder)).await?;
-    let mut journal = take(&store, session).await?;
+    let store = SessionStore::open(Path::new(folder)).await?;
+    let mut journal = open_journal(&store, session).await?;
     loop {
-        let kind = noted(&journal, 1000);
+        let kind = text_event(&journal, 1000);
         let event = journal.append(Timestamp::now(), kind).await?;
-        say(&event.seq.unwrap_or_default().to_string())?;
+        print_line(&event.seq.unwrap_or_default().to_string())?;
     }
 }
 
 /// Locks the session until standard input ends.
 async fn hold(folder: &str, session: &str) -> Result<(), Failure> {
-    let store = Store::open(Path::new(folder)).await?;
-    let _journal = take(&store, session).await?;
-    say("held")?;
+    let store = SessionStore::open(Path::new(folder)).await?;
+    let _journal = open_journal(&store, session).await?;
+    print_line("held")?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
 /// Appends until files cannot grow. Then allows them to grow again and appends once more.
 async fn fill(folder: &str, session: &str) -> Result<(), Failure> {
-    let store = Store::open(Path::new(folder)).await?;
-    let mut journal = take(&store, session).await?;
+    let store = SessionStore::open(Path::new(folder)).await?;
+    let mut journal = open_journal(&store, session).await?;
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
     setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard)?;
     loop {
-        let kind = noted(&journal, 5000);
+        let kind = text_event(&journal, 5000);
         match journal.append(Timestamp::now(), kind).await {
-            Ok(event) => say(&event.seq.unwrap_or_default().to_string())?,
+            Ok(event) => print_line(&event.seq.unwrap_or_default().to_string())?,
             Err(error) => {
-                say(&format!("full: {error}"))?;
+                print_line(&format!("full: {error}"))?;
                 break;
             }
         }
     }
     setrlimit(Resource::RLIMIT_FSIZE, hard, hard)?;
-    let kind = noted(&journal, 1);
+    let kind = text_event(&journal, 1);
     let event = journal.append(Timestamp::now(), kind).await?;
-    say(&event.seq.unwrap_or_default().to_string())?;
+    print_line(&event.seq.unwrap_or_default().to_string())?;
     Ok(())
 }
 
-async fn take(store: &Store, session: &str) -> Result<Journal, Failure> {
+async fn open_journal(store: &SessionStore, session: &str) -> Result<Journal, Failure> {
     let session: SessionId = session.parse()?;
     match store.claim(&session).await {
         Ok((journal, _)) => Ok(journal),
@@ -94,7 +94,7 @@ async fn take(store: &Store, session: &str) -> Result<Journal, Failure> {
 }
 
 /// An event whose text is also added to the search index.
-fn noted(journal: &Journal, length: usize) -> EventKind {
+fn text_event(journal: &Journal, length: usize) -> EventKind {
     EventKind::TurnStarted {
         turn: 1,
         prompt: vec![Block::text(format!(
@@ -105,7 +105,7 @@ fn noted(journal: &Journal, length: usize) -> EventKind {
     }
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use protocol::{Block, EventKind, SessionId, Stop, Usage};
-use store::{FileRecord, Hash, Page, RecordedKind, Stamp, Store};
+use store::{ContentHash, FileRecord, FileStamp, RecordedKind, SessionQuery, SessionStore};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -22,9 +22,9 @@ async fn main() -> Result<(), Failure> {
     }
     fsync(&folder)?;
     fill(&folder).await?;
-    close(Store::open(&folder).await?);
+    close(SessionStore::open(&folder).await?);
     open(&folder).await?;
-    let store = Store::open(&folder).await?;
+    let store = SessionStore::open(&folder).await?;
     append(&store).await?;
     list(&store).await?;
     checkpoint(&store).await?;
@@ -45,11 +45,11 @@ fn fsync(folder: &Path) -> Result<(), Failure> {
         times.push(begun.elapsed());
     }
     std::fs::remove_file(path)?;
-    say("12 KiB and fdatasync, alone", times)
+    report("12 KiB and fdatasync, alone", times)
 }
 
 async fn fill(folder: &Path) -> Result<(), Failure> {
-    let store = Store::open(folder).await?;
+    let store = SessionStore::open(folder).await?;
     for number in 0..SESSIONS {
         let mut journal = store.begin(session(number)).await?;
         journal.append(Timestamp::now(), start()).await?;
@@ -63,31 +63,31 @@ async fn open(folder: &Path) -> Result<(), Failure> {
     let mut times = Vec::new();
     for _ in 0..50 {
         let begun = Instant::now();
-        let store = Store::open(folder).await?;
+        let store = SessionStore::open(folder).await?;
         times.push(begun.elapsed());
         close(store);
     }
-    say("open", times)?;
+    report("open", times)?;
     let mut times = Vec::new();
     for number in 0..50 {
         let begun = Instant::now();
-        let store = Store::open(folder).await?;
+        let store = SessionStore::open(folder).await?;
         let journal = store.begin(session(SESSIONS + 100 + number)).await?;
         times.push(begun.elapsed());
         drop(journal);
         close(store);
     }
-    say("open and begin", times)
+    report("open and begin", times)
 }
 
 /// Waits until the connections are closed, which happens in separate threads and would slow down the next
 /// open.
-fn close(store: Store) {
+fn close(store: SessionStore) {
     drop(store);
     std::thread::sleep(Duration::from_millis(20));
 }
 
-async fn append(store: &Store) -> Result<(), Failure> {
+async fn append(store: &SessionStore) -> Result<(), Failure> {
     let mut journal = store.begin(session(SESSIONS)).await?;
     journal.append(Timestamp::now(), start()).await?;
     let text = "some words of a tool's output ".repeat(70);
@@ -108,45 +108,45 @@ async fn append(store: &Store) -> Result<(), Failure> {
             journal.append(Timestamp::now(), kind).await?;
             times.push(begun.elapsed());
         }
-        say(what, times)?;
+        report(what, times)?;
     }
     drop(journal);
     let begun = Instant::now();
     let (_, events) = store.claim(&session(SESSIONS)).await?;
-    say(
+    report(
         &format!("claim of {} events", events.len()),
         vec![begun.elapsed()],
     )
 }
 
-async fn list(store: &Store) -> Result<(), Failure> {
+async fn list(store: &SessionStore) -> Result<(), Failure> {
     let mut times = Vec::new();
     for _ in 0..100 {
         let begun = Instant::now();
-        let page = Page {
+        let page = SessionQuery {
             limit: 50,
-            ..Page::default()
+            ..SessionQuery::default()
         };
         assert_eq!(store.sessions(&page).await?.len(), 50);
         times.push(begun.elapsed());
     }
-    say("list of 50 among 10,000", times)?;
+    report("list of 50 among 10,000", times)?;
     for words in ["task 77 dates", "parser dates", "nowhere"] {
         let begun = Instant::now();
         store.search(words, 20).await?;
-        say(&format!("search for `{words}`"), vec![begun.elapsed()])?;
+        report(&format!("search for `{words}`"), vec![begun.elapsed()])?;
     }
     Ok(())
 }
 
-async fn checkpoint(store: &Store) -> Result<(), Failure> {
+async fn checkpoint(store: &SessionStore) -> Result<(), Failure> {
     let files: Vec<FileRecord> = (0..10_000_u64).map(file).collect();
-    let hashes: Vec<Hash> = files.iter().map(hash).collect();
+    let hashes: Vec<ContentHash> = files.iter().map(hash).collect();
     let begun = Instant::now();
     let missing = store.missing(&hashes).await?;
     let contents = missing.iter().map(|hash| (*hash, vec![hash.0[0]; 4000]));
     store.put_contents(contents.collect()).await?;
-    say("missing and put of 10,000 contents", vec![begun.elapsed()])?;
+    report("missing and put of 10,000 contents", vec![begun.elapsed()])?;
     let (mut asking, mut saving) = (Vec::new(), Vec::new());
     for number in 1..=20 {
         let begun = Instant::now();
@@ -158,14 +158,14 @@ async fn checkpoint(store: &Store) -> Result<(), Failure> {
             .await?;
         saving.push(begun.elapsed());
     }
-    say("missing of 10,000, none missing", asking)?;
-    say("save of 10,000 files, none changed", saving)
+    report("missing of 10,000, none missing", asking)?;
+    report("save of 10,000 files, none changed", saving)
 }
 
-fn hash(file: &FileRecord) -> Hash {
+fn hash(file: &FileRecord) -> ContentHash {
     match file.kind {
         RecordedKind::File { content, .. } => content,
-        RecordedKind::Folder | RecordedKind::Symlink { .. } => Hash([0; 32]),
+        RecordedKind::Folder | RecordedKind::Symlink { .. } => ContentHash([0; 32]),
     }
 }
 
@@ -176,10 +176,10 @@ fn file(number: u64) -> FileRecord {
         path: format!("crates/some/folder/src/file_{number}.rs").into_bytes(),
         kind: RecordedKind::File {
             size: 4000,
-            content: Hash(hash),
+            content: ContentHash(hash),
         },
         mode: 0o644,
-        stamp: Stamp {
+        stamp: FileStamp {
             inode: number,
             modified: 1_790_000_000_000_000_000,
             changed: 1_790_000_000_000_000_000,
@@ -221,7 +221,7 @@ fn reply(text: &str) -> EventKind {
     }
 }
 
-fn say(what: &str, mut times: Vec<Duration>) -> Result<(), Failure> {
+fn report(what: &str, mut times: Vec<Duration>) -> Result<(), Failure> {
     times.sort();
     let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
     let (median, late) = (at(50), at(99));

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use protocol::job::{Job, JobId, JobRequest, State, Status};
-use store::Jobs;
-use store::jobs::{Along, Changed, JobQuery};
+use protocol::job::{Job, JobId, JobRequest, JobState, Status};
+use store::JobStore;
+use store::jobs::{ChangeExtras, ChangeResult, JobQuery};
 use uuid::Uuid;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const TASKS: u32 = 64;
-const EACH: u32 = 500;
+const CALLS_PER_TASK: u32 = 500;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -26,10 +26,10 @@ async fn main() -> Result<(), Failure> {
         std::fs::remove_dir_all(&folder)?;
     }
     let begun = Instant::now();
-    let jobs = Jobs::open(&folder).await?;
-    say("open, new", vec![begun.elapsed()], begun.elapsed())?;
+    let jobs = JobStore::open(&folder).await?;
+    report("open, new", vec![begun.elapsed()], begun.elapsed())?;
 
-    alone(&jobs).await?;
+    measure_alone(&jobs).await?;
     for round in 1..=3_u32 {
         let what = format!("schedule, {TASKS} at a time, round {round}");
         let next = Arc::new(AtomicU64::new(0));
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failure> {
             // Ids sort by age.
             id(u128::from(round) << 64 | u128::from(next.fetch_add(1, Ordering::Relaxed)))
         });
-        together(&what, &jobs, EACH, move |jobs, _, _| {
+        run_tasks(&what, &jobs, CALLS_PER_TASK, move |jobs, _, _| {
             let name = name();
             async move {
                 jobs.schedule(job(name), None).await?;
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn alone(jobs: &Jobs) -> Result<(), Failure> {
+async fn measure_alone(jobs: &JobStore) -> Result<(), Failure> {
     let whole = Instant::now();
     let mut times = Vec::new();
     for number in 0..500 {
@@ -62,18 +62,23 @@ async fn alone(jobs: &Jobs) -> Result<(), Failure> {
         jobs.schedule(job(id(number)), None).await?;
         times.push(begun.elapsed());
     }
-    say("schedule, one at a time", times, whole.elapsed())
+    report("schedule, one at a time", times, whole.elapsed())
 }
 
-async fn read(jobs: &Jobs) -> Result<(), Failure> {
+async fn read(jobs: &JobStore) -> Result<(), Failure> {
     for _ in 0..2 {
         let what = format!("read, {TASKS} at a time");
-        together(&what, jobs, EACH * 4, |jobs, task, number| async move {
-            let place = (task * EACH + number * 7) % (TASKS * EACH);
-            let found = jobs.job(id(2 << 64 | u128::from(place))).await?;
-            assert!(found.is_some());
-            Ok(())
-        })
+        run_tasks(
+            &what,
+            jobs,
+            CALLS_PER_TASK * 4,
+            |jobs, task, number| async move {
+                let place = (task * CALLS_PER_TASK + number * 7) % (TASKS * CALLS_PER_TASK);
+                let found = jobs.job(id(2 << 64 | u128::from(place))).await?;
+                assert!(found.is_some());
+                Ok(())
+            },
+        )
         .await?;
     }
     let whole = Instant::now();
@@ -83,24 +88,24 @@ async fn read(jobs: &Jobs) -> Result<(), Failure> {
         jobs.job(id(1 << 64 | number)).await?;
         times.push(begun.elapsed());
     }
-    say("read, one at a time", times, whole.elapsed())
+    report("read, one at a time", times, whole.elapsed())
 }
 
-async fn change(jobs: &Jobs) -> Result<(), Failure> {
+async fn change(jobs: &JobStore) -> Result<(), Failure> {
     let what = format!("claim, {TASKS} at a time");
-    together(&what, jobs, 100, |jobs, task, number| async move {
-        let name = id(3 << 64 | u128::from(task * EACH + number));
+    run_tasks(&what, jobs, 100, |jobs, task, number| async move {
+        let name = id(3 << 64 | u128::from(task * CALLS_PER_TASK + number));
         let mut job = jobs.job(name).await?.ok_or("it is gone")?;
-        job.state = State::Running;
+        job.state = JobState::Running;
         job.epoch += 1;
-        let changed = jobs.change(job, Along::default()).await?;
-        assert!(matches!(changed, Changed::Saved(_)));
+        let changed = jobs.change(job, ChangeExtras::default()).await?;
+        assert!(matches!(changed, ChangeResult::Saved(_)));
         Ok(())
     })
     .await
 }
 
-async fn list(jobs: &Jobs) -> Result<(), Failure> {
+async fn list(jobs: &JobStore) -> Result<(), Failure> {
     let all = JobQuery {
         limit: 50,
         ..JobQuery::default()
@@ -132,22 +137,22 @@ async fn list(jobs: &Jobs) -> Result<(), Failure> {
             jobs.list(&query).await?;
             times.push(begun.elapsed());
         }
-        say(what, times, whole.elapsed())?;
+        report(what, times, whole.elapsed())?;
     }
     let whole = Instant::now();
     jobs.oldest_queued("somebody").await?;
-    say("next in line", vec![whole.elapsed()], whole.elapsed())?;
+    report("next in line", vec![whole.elapsed()], whole.elapsed())?;
     let whole = Instant::now();
     jobs.loads().await?;
-    say("loads", vec![whole.elapsed()], whole.elapsed())
+    report("loads", vec![whole.elapsed()], whole.elapsed())
 }
 
 /// Runs an operation many times in each of many tasks.
-async fn together<F>(
+async fn run_tasks<F>(
     what: &str,
-    jobs: &Jobs,
+    jobs: &JobStore,
     each: u32,
-    work: impl Fn(Jobs, u32, u32) -> F + Clone + Send + 'static,
+    work: impl Fn(JobStore, u32, u32) -> F + Clone + Send + 'static,
 ) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>> + Send,
@@ -172,7 +177,7 @@ where
     for task in tasks {
         times.extend(task.await??);
     }
-    say(what, times, whole.elapsed())
+    report(what, times, whole.elapsed())
 }
 
 fn id(number: u128) -> JobId {
@@ -194,7 +199,7 @@ fn job(id: JobId) -> Job {
     )
 }
 
-fn say(what: &str, mut times: Vec<Duration>, whole: Duration) -> Result<(), Failure> {
+fn report(what: &str, mut times: Vec<Duration>, whole: Duration) -> Result<(), Failure> {
     times.sort();
     let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
     let (median, late) = (at(50), at(99));

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use protocol::job::{Job, JobId, JobRequest, State};
-use store::jobs::{Along, Changed};
-use store::{Jobs, StoreError};
+use protocol::job::{Job, JobId, JobRequest, JobState};
+use store::jobs::{ChangeExtras, ChangeResult};
+use store::{JobStore, StoreError};
 use uuid::Uuid;
 
 type Failure = Box<dyn std::error::Error>;
@@ -27,7 +27,7 @@ async fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = say(&format!("failed: {error}"));
+            let _ = print_line(&format!("failed: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -35,34 +35,34 @@ async fn main() -> ExitCode {
 
 /// Schedules, and ends every other job, until it is killed.
 async fn schedule(folder: &str) -> Result<(), Failure> {
-    let jobs = Jobs::open(Path::new(folder)).await?;
+    let jobs = JobStore::open(Path::new(folder)).await?;
     let workers = (0..8).map(|worker| schedule_on(&jobs, worker));
     join_all(workers).await.into_iter().collect()
 }
 
-async fn schedule_on(jobs: &Jobs, worker: u64) -> Result<(), Failure> {
+async fn schedule_on(jobs: &JobStore, worker: u64) -> Result<(), Failure> {
     for number in 0_u64.. {
         let mut job = job(worker << 32 | number, 1000);
         jobs.schedule(job.clone(), None).await?;
-        say(&format!("{} done", job.id))?;
+        print_line(&format!("{} done", job.id))?;
         if number % 2 == 1 {
             continue;
         }
-        job.state = State::Complete;
+        job.state = JobState::Complete;
         job.messages += 1;
-        let along = Along {
+        let along = ChangeExtras {
             message: Some("more".into()),
             delivery: Some("it has ended".into()),
         };
         let changed = jobs.change(job, along).await?;
-        assert!(matches!(changed, Changed::Saved(_)));
+        assert!(matches!(changed, ChangeResult::Saved(_)));
     }
     Ok(())
 }
 
 /// Schedules until files cannot grow. Then allows them to grow again and schedules once more.
 async fn fill(folder: &str) -> Result<(), Failure> {
-    let jobs = Jobs::open(Path::new(folder)).await?;
+    let jobs = JobStore::open(Path::new(folder)).await?;
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
     setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard)?;
     let mut is_full = false;
@@ -70,7 +70,7 @@ async fn fill(folder: &str) -> Result<(), Failure> {
         let new = (0..5).map(|number| job(round << 32 | number, 5000));
         let schedules = new.map(async |job| (job.id, jobs.schedule(job, None).await));
         for (id, scheduled) in join_all(schedules).await {
-            is_full |= tell(id, scheduled.map(drop))?;
+            is_full |= report(id, scheduled.map(drop))?;
         }
         if is_full {
             break;
@@ -82,21 +82,21 @@ async fn fill(folder: &str) -> Result<(), Failure> {
             break error;
         }
     };
-    tell(JobId(Uuid::nil()), Err(failure))?;
+    report(JobId(Uuid::nil()), Err(failure))?;
     setrlimit(Resource::RLIMIT_FSIZE, hard, hard)?;
     jobs.check().await?;
     let last = job(u64::MAX, 1);
     let id = last.id;
     let scheduled = jobs.schedule(last, None).await;
-    tell(id, scheduled.map(drop))?;
+    report(id, scheduled.map(drop))?;
     Ok(())
 }
 
 /// Prints the result. Returns whether it failed.
-fn tell(id: JobId, result: Result<(), StoreError>) -> std::io::Result<bool> {
+fn report(id: JobId, result: Result<(), StoreError>) -> std::io::Result<bool> {
     match &result {
-        Ok(()) => say(&format!("{id} done"))?,
-        Err(error) => say(&format!("full: {error}"))?,
+        Ok(()) => print_line(&format!("{id} done"))?,
+        Err(error) => print_line(&format!("full: {error}"))?,
     }
     Ok(result.is_err())
 }
@@ -116,7 +116,7 @@ fn job(number: u64, length: usize) -> Job {
     )
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

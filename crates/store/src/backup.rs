@@ -10,21 +10,23 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use crate::database::{execute, opening, options};
 use crate::error::StoreError;
-use crate::migration::{CHECKPOINTS, JOBS, SESSIONS, Schema, check_version, create};
+use crate::migration::{
+    CHECKPOINTS_SCHEMA, JOBS_SCHEMA, SESSIONS_SCHEMA, Schema, check_version, create,
+};
 
 /// Copies all databases of a store into another folder, which must have none of them. The store may be in
 /// use by other processes, and they are not blocked.
 pub async fn backup(folder: &Path, target: &Path) -> Result<(), StoreError> {
-    for schema in [JOBS, SESSIONS, CHECKPOINTS] {
+    for schema in [JOBS_SCHEMA, SESSIONS_SCHEMA, CHECKPOINTS_SCHEMA] {
         let path = folder.join(schema.file);
         if path.exists() {
-            copy(&path, &target.join(schema.file), schema).await?;
+            copy_database(&path, &target.join(schema.file), schema).await?;
         }
     }
     Ok(())
 }
 
-async fn copy(path: &Path, target: &Path, schema: Schema) -> Result<(), StoreError> {
+async fn copy_database(path: &Path, target: &Path, schema: Schema) -> Result<(), StoreError> {
     let mut source = options(path).connect().await.map_err(opening(path))?;
     // SQLite writes into an existing empty file and keeps its mode.
     create(target).map_err(opening(target))?;
@@ -36,12 +38,14 @@ async fn copy(path: &Path, target: &Path, schema: Schema) -> Result<(), StoreErr
         .map_err(opening(target))?;
     source.close().await.map_err(opening(path))?;
     let mut made = options(target).connect().await.map_err(opening(target))?;
-    finish(&mut made).await.map_err(opening(target))?;
+    enable_wal_and_check(&mut made)
+        .await
+        .map_err(opening(target))?;
     made.close().await.map_err(opening(target))
 }
 
 /// Enables WAL, which a copy does not inherit, and checks the copy. `quick_check` reads all pages.
-async fn finish(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+async fn enable_wal_and_check(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     execute(connection, "PRAGMA journal_mode = WAL").await?;
     let said: String = sqlx::query_scalar("PRAGMA quick_check(1)")
         .fetch_one(&mut *connection)

@@ -5,23 +5,23 @@
 
 mod contents;
 mod manifest;
+mod pruning;
 mod repair;
-mod room;
 mod runs;
 
 use protocol::SessionId;
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
-use self::manifest::Place;
-use crate::database::carry_out;
+use self::manifest::CheckpointKey;
+use crate::database::run_to_completion;
 use crate::error::StoreError;
 use crate::rows::nanoseconds;
-use crate::store::Store;
+use crate::store::SessionStore;
 
 /// SHA-256 of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Hash(pub [u8; 32]);
+pub struct ContentHash(pub [u8; 32]);
 
 /// One file of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,28 +31,28 @@ pub struct FileRecord {
     pub kind: RecordedKind,
     /// Permission bits.
     pub mode: u32,
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordedKind {
-    File { size: u64, content: Hash },
+    File { size: u64, content: ContentHash },
     Folder,
     Symlink { target: Vec<u8> },
 }
 
 /// Changes whenever the file does. As long as it is the same, the content need not be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub struct FileStamp {
     pub inode: u64,
     /// Nanoseconds since the epoch.
     pub modified: i64,
     pub changed: i64,
 }
 
-const SAVE: &str = "save a checkpoint";
+const SAVE_OPERATION: &str = "save a checkpoint";
 
-impl Store {
+impl SessionStore {
     /// Saves a checkpoint whose contents are all in the store. Then removes the oldest checkpoints of any
     /// session while the contents of all checkpoints, or all lists of files, are larger than `most` bytes
     /// together. Never removes the one just saved.
@@ -64,7 +64,7 @@ impl Store {
         most: u64,
     ) -> Result<(), StoreError> {
         let store = self.clone();
-        let place = Place {
+        let place = CheckpointKey {
             session: session.to_string(),
             number,
         };
@@ -72,8 +72,8 @@ impl Store {
         let manifest = manifest::encode(&place, files)?;
         let held = manifest::hashes(files);
         let session = session.clone();
-        carry_out(SAVE, async move {
-            let mut transaction = store.checkpoints_db().await?.begin(SAVE).await?;
+        run_to_completion(SAVE_OPERATION, async move {
+            let mut transaction = store.checkpoints_db().await?.begin(SAVE_OPERATION).await?;
             let connection = transaction.connection();
             let result = async {
                 manifest::remove(connection, &place).await?;
@@ -85,8 +85,8 @@ impl Store {
                         count: missing,
                     });
                 }
-                room::make(connection, most, &place).await?;
-                contents::sweep(connection).await
+                pruning::prune(connection, most, &place).await?;
+                contents::remove_unused(connection).await
             };
             let result = result.await;
             transaction.end(result).await
@@ -100,7 +100,7 @@ impl Store {
         session: &SessionId,
         number: u32,
     ) -> Result<Option<Vec<FileRecord>>, StoreError> {
-        let place = Place {
+        let place = CheckpointKey {
             session: session.to_string(),
             number,
         };
@@ -126,43 +126,43 @@ impl Store {
     ) -> Result<(), StoreError> {
         let store = self.clone();
         let (from, to) = (from.to_string(), to.to_string());
-        carry_out(SAVE, async move {
-            let mut transaction = store.checkpoints_db().await?.begin(SAVE).await?;
-            let copied = copy(transaction.connection(), &from, &to, last).await;
+        run_to_completion(SAVE_OPERATION, async move {
+            let mut transaction = store.checkpoints_db().await?.begin(SAVE_OPERATION).await?;
+            let copied = copy_manifests(transaction.connection(), &from, &to, last).await;
             transaction.end(copied).await
         })
         .await
     }
 
-    /// Removes all checkpoints of a session. Must be awaited inside [`carry_out`].
-    pub(crate) async fn forget_checkpoints(&self, session: &SessionId) -> Result<(), StoreError> {
+    /// Removes all checkpoints of a session. Must be awaited inside [`run_to_completion`].
+    pub(crate) async fn remove_checkpoints(&self, session: &SessionId) -> Result<(), StoreError> {
         let database = self.checkpoints_db().await?;
         let mut transaction = database.begin("remove checkpoints").await?;
-        let removed = forget(transaction.connection(), session.as_str()).await;
+        let removed = remove_session_checkpoints(transaction.connection(), session.as_str()).await;
         transaction.end(removed).await?;
         database.shrink().await
     }
 }
 
-async fn copy(
+async fn copy_manifests(
     connection: &mut SqliteConnection,
     from: &str,
     to: &str,
     last: u32,
 ) -> Result<(), StoreError> {
     for number in manifest::numbers(connection, from).await? {
-        let source = Place {
+        let source = CheckpointKey {
             session: from.to_owned(),
             number,
         };
         if number > last {
             break;
         }
-        let Some((saved, manifest)) = manifest::copy_of(connection, &source).await? else {
+        let Some((saved, manifest)) = manifest::read_encoded(connection, &source).await? else {
             continue;
         };
         let held = manifest::hashes(&manifest::decode(&source, &manifest)?);
-        let target = Place {
+        let target = CheckpointKey {
             session: to.to_owned(),
             number,
         };
@@ -173,20 +173,23 @@ async fn copy(
     Ok(())
 }
 
-async fn forget(connection: &mut SqliteConnection, session: &str) -> Result<(), StoreError> {
+async fn remove_session_checkpoints(
+    connection: &mut SqliteConnection,
+    session: &str,
+) -> Result<(), StoreError> {
     for number in manifest::numbers(connection, session).await? {
-        let place = Place {
+        let place = CheckpointKey {
             session: session.to_owned(),
             number,
         };
         match manifest::remove(connection, &place).await {
             // A session can be deleted even if its checkpoints are damaged.
             Err(StoreError::DamagedCheckpoint { .. }) => {
-                repair::remove_all(connection, session).await?;
+                repair::remove_and_recount(connection, session).await?;
                 break;
             }
             result => result?,
         }
     }
-    contents::sweep(connection).await
+    contents::remove_unused(connection).await
 }

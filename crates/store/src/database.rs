@@ -16,28 +16,28 @@ use crate::error::StoreError;
 use crate::migration::{self, Schema};
 
 /// How long to wait for another process that is writing.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// In KiB, for each connection. The operating system caches too.
-const CACHE: &str = "-1024";
+const CACHE_SIZE: &str = "-1024";
 
 /// The WAL is truncated to this many bytes after it was longer.
-const LOG_SIZE: &str = "4194304";
+const MAX_WAL_BYTES: &str = "4194304";
 
 /// A connection for reading, opened on first use: a process that only appends never needs it.
-type Reader = OnceCell<Mutex<SqliteConnection>>;
+type LazyReader = OnceCell<Mutex<SqliteConnection>>;
 
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
-    writer: Arc<Mutex<Writer>>,
-    reader: Reader,
-    slow_reader: Reader,
+    writer: Arc<Mutex<WriteConnection>>,
+    reader: LazyReader,
+    slow_reader: LazyReader,
 }
 
 /// The connection for writing.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct WriteConnection {
     connection: SqliteConnection,
     /// Whether a transaction was begun and not ended.
     open: bool,
@@ -48,15 +48,15 @@ impl Database {
     pub(crate) async fn open(folder: &Path, schema: Schema) -> Result<Self, StoreError> {
         let path = folder.join(schema.file);
         let connection = migration::open(folder, &path, schema).await?;
-        let writer = Writer {
+        let writer = WriteConnection {
             connection,
             open: false,
         };
         Ok(Self {
             path,
             writer: Arc::new(Mutex::new(writer)),
-            reader: Reader::new(),
-            slow_reader: Reader::new(),
+            reader: LazyReader::new(),
+            slow_reader: LazyReader::new(),
         })
     }
 
@@ -72,7 +72,7 @@ impl Database {
 
     async fn connected<'a>(
         &self,
-        reader: &'a Reader,
+        reader: &'a LazyReader,
     ) -> Result<MutexGuard<'a, SqliteConnection>, StoreError> {
         let open = async || {
             let connection = options(&self.path)
@@ -84,14 +84,14 @@ impl Database {
         Ok(reader.get_or_try_init(open).await?.lock().await)
     }
 
-    /// Begins a write transaction. Must be awaited inside [`carry_out`].
+    /// Begins a write transaction. Must be awaited inside [`run_to_completion`].
     pub(crate) async fn begin(&self, what: &'static str) -> Result<Transaction, StoreError> {
         let writer = self.take().await.map_err(StoreError::database(what))?;
         Ok(Transaction { writer, what })
     }
 
     /// Like [`Database::begin`], but returns the raw error, for a caller that reports it to several others.
-    pub(crate) async fn take(&self) -> Result<OwnedMutexGuard<Writer>, sqlx::Error> {
+    pub(crate) async fn take(&self) -> Result<OwnedMutexGuard<WriteConnection>, sqlx::Error> {
         let mut writer = self.writer().await;
         // Set before the statement runs: if this future is dropped, the transaction may have begun.
         writer.open = true;
@@ -101,8 +101,8 @@ impl Database {
     }
 
     /// Runs statements that begin and commit a transaction themselves, in one message to the connection's
-    /// thread: each message costs two thread switches. Must be awaited inside [`carry_out`].
-    pub(crate) async fn write_at_once(
+    /// thread: each message costs two thread switches. Must be awaited inside [`run_to_completion`].
+    pub(crate) async fn execute_batch(
         &self,
         what: &'static str,
         statements: Query<'_, Sqlite, SqliteArguments>,
@@ -118,7 +118,7 @@ impl Database {
     }
 
     /// The connection for writing, with no transaction open.
-    async fn writer(&self) -> OwnedMutexGuard<Writer> {
+    async fn writer(&self) -> OwnedMutexGuard<WriteConnection> {
         let mut writer = self.writer.clone().lock_owned().await;
         if writer.open {
             // A cancelled task left a transaction open. It may also have ended already: SQLite ends a
@@ -131,28 +131,28 @@ impl Database {
 
     /// Returns free pages to the file system and truncates the WAL.
     pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
-        const WHAT: &str = "free space";
+        const OPERATION: &str = "free space";
         // Neither statement works inside a transaction, such as one that a cancelled task left open.
         let mut writer = self.writer().await;
         execute(&mut writer.connection, "PRAGMA incremental_vacuum")
             .await
-            .map_err(StoreError::database(WHAT))?;
-        empty_log(&mut writer.connection)
+            .map_err(StoreError::database(OPERATION))?;
+        truncate_wal(&mut writer.connection)
             .await
-            .map_err(StoreError::database(WHAT))
+            .map_err(StoreError::database(OPERATION))
     }
 
     /// Moves everything into the main file and truncates the WAL, so that the main file alone can be copied
     /// once it is closed.
     pub(crate) async fn settle(&self) -> Result<(), StoreError> {
         let mut writer = self.writer().await;
-        empty_log(&mut writer.connection)
+        truncate_wal(&mut writer.connection)
             .await
             .map_err(StoreError::database("empty the log"))
     }
 }
 
-impl Writer {
+impl WriteConnection {
     pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
         &mut self.connection
     }
@@ -182,7 +182,7 @@ impl Writer {
 /// notice, and then refuses all later transactions.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    writer: OwnedMutexGuard<Writer>,
+    writer: OwnedMutexGuard<WriteConnection>,
     what: &'static str,
 }
 
@@ -211,7 +211,7 @@ impl Transaction {
 
 /// Runs a future to completion even if the caller is cancelled. A write that is dropped half-way would block
 /// all other processes, and its result would be unknown.
-pub(crate) async fn carry_out<T: Send + 'static>(
+pub(crate) async fn run_to_completion<T: Send + 'static>(
     what: &'static str,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -227,12 +227,12 @@ pub(crate) async fn carry_out<T: Send + 'static>(
 pub(crate) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
-        .busy_timeout(PATIENCE)
+        .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         // An acknowledged event survives a power cut.
         .synchronous(SqliteSynchronous::Full)
-        .pragma("cache_size", CACHE)
-        .pragma("journal_size_limit", LOG_SIZE)
+        .pragma("cache_size", CACHE_SIZE)
+        .pragma("journal_size_limit", MAX_WAL_BYTES)
         // Otherwise a statement with many rows creates and removes a temporary file.
         .pragma("temp_store", "MEMORY")
         // Deleted data is overwritten, except in whole free pages, which `shrink` returns to the file system.
@@ -252,7 +252,7 @@ where
 }
 
 /// Succeeds even if another process is reading. Then the WAL is truncated later.
-async fn empty_log(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+async fn truncate_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)").await
 }
 
@@ -268,13 +268,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::migration::{CHECKPOINTS, JOBS, SESSIONS};
+    use crate::migration::{CHECKPOINTS_SCHEMA, JOBS_SCHEMA, SESSIONS_SCHEMA};
 
     #[tokio::test]
     async fn shrinking_ends_a_transaction_that_a_lost_task_has_left() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("locks")).unwrap();
-        let database = Database::open(folder.path(), JOBS).await.unwrap();
+        let database = Database::open(folder.path(), JOBS_SCHEMA).await.unwrap();
         let mut writer = database.take().await.unwrap();
         execute(writer.connection(), "CREATE TABLE half_done (x)")
             .await
@@ -297,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_commit_is_on_disk_when_it_returns() {
-        for schema in [SESSIONS, CHECKPOINTS, JOBS] {
+        for schema in [SESSIONS_SCHEMA, CHECKPOINTS_SCHEMA, JOBS_SCHEMA] {
             let folder = tempfile::tempdir().unwrap();
             std::fs::create_dir(folder.path().join("locks")).unwrap();
             let database = Database::open(folder.path(), schema).await.unwrap();

@@ -109,7 +109,7 @@ impl StoreError {
     }
 
     /// Whether the disk is or may be full: SQLite does not always report a full disk as such.
-    pub fn lacks_room(&self) -> bool {
+    pub fn may_be_full(&self) -> bool {
         self.is_full() || self.is_out_of_resources()
     }
 

@@ -4,31 +4,31 @@
 use jiff::Timestamp;
 use protocol::{Block, EventKind, Outcome, SessionId, Usage};
 
-use crate::sessions::Summary;
+use crate::sessions::SessionSummary;
 
 /// In characters. A prompt may be one line of a megabyte.
-const TITLE_LENGTH: usize = 200;
+const MAX_TITLE_CHARS: usize = 200;
 
 /// A summary that is updated by each event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fold {
-    summary: Summary,
+pub(crate) struct SummaryFold {
+    summary: SessionSummary,
     /// Turns that are not undone, with their outcomes.
-    turns: Vec<Turn>,
+    turns: Vec<FoldedTurn>,
     /// The turns of each undo that can be redone, the latest undo last.
-    undone: Vec<Vec<Turn>>,
+    undone: Vec<Vec<FoldedTurn>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Turn {
+struct FoldedTurn {
     number: u32,
     outcome: Option<String>,
 }
 
-impl Fold {
+impl SummaryFold {
     pub(crate) fn new(session: SessionId) -> Self {
         Self {
-            summary: Summary {
+            summary: SessionSummary {
                 session,
                 begun: Timestamp::UNIX_EPOCH,
                 changed: Timestamp::UNIX_EPOCH,
@@ -57,7 +57,7 @@ impl Fold {
         fold
     }
 
-    pub(crate) fn summary(&self) -> &Summary {
+    pub(crate) fn summary(&self) -> &SessionSummary {
         &self.summary
     }
 
@@ -87,14 +87,14 @@ impl Fold {
                 self.set_outcome(*turn, None);
             }
             EventKind::TurnEnded { turn, outcome, .. } => {
-                self.set_outcome(*turn, Some(name_of(outcome)));
+                self.set_outcome(*turn, Some(outcome_name(outcome)));
             }
-            EventKind::Replied { usage, cost, .. } => self.spend(*usage, *cost),
+            EventKind::Replied { usage, cost, .. } => self.add_spending(*usage, *cost),
             EventKind::Compacted { usage, cost, .. } => {
                 self.undone.clear();
-                self.spend(*usage, *cost);
+                self.add_spending(*usage, *cost);
             }
-            EventKind::Undone { turn, .. } => self.take_back(*turn),
+            EventKind::Undone { turn, .. } => self.undo_from(*turn),
             EventKind::Redone { .. } => self.turns.extend(self.undone.pop().unwrap_or_default()),
             _ => {}
         }
@@ -108,13 +108,13 @@ impl Fold {
         if self.turns.is_empty() {
             self.summary.title = title_of(prompt);
         }
-        self.turns.push(Turn {
+        self.turns.push(FoldedTurn {
             number,
             outcome: None,
         });
     }
 
-    fn take_back(&mut self, turn: u32) {
+    fn undo_from(&mut self, turn: u32) {
         let mut undone = std::mem::take(&mut self.turns);
         self.turns = undone.extract_if(.., |known| known.number < turn).collect();
         // As in the agent: an undo that undid nothing cannot be redone.
@@ -131,7 +131,7 @@ impl Fold {
     }
 
     /// Spending on turns that are undone later still counts.
-    fn spend(&mut self, usage: Usage, cost: Option<f64>) {
+    fn add_spending(&mut self, usage: Usage, cost: Option<f64>) {
         let sum = &mut self.summary.usage;
         for (sum, more) in [
             (&mut sum.input_tokens, usage.input_tokens),
@@ -153,7 +153,7 @@ impl Fold {
 }
 
 /// The text of an event that goes into the search index.
-pub(crate) fn words_of(kind: &EventKind) -> Option<String> {
+pub(crate) fn searchable_text(kind: &EventKind) -> Option<String> {
     let (EventKind::TurnStarted {
         prompt: content, ..
     }
@@ -174,12 +174,12 @@ fn title_of(prompt: &[Block]) -> String {
     let line = lines.map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default()
         .chars()
-        .take(TITLE_LENGTH)
+        .take(MAX_TITLE_CHARS)
         .collect()
 }
 
 /// The outcome as its JSON form names it.
-fn name_of(outcome: &Outcome) -> String {
+fn outcome_name(outcome: &Outcome) -> String {
     let json = serde_json::to_value(outcome).unwrap_or_default();
     json["kind"].as_str().unwrap_or("unknown").to_owned()
 }
@@ -235,7 +235,7 @@ mod tests {
 
     #[track_caller]
     fn check(events: &[EventKind], title: &str, turns: u32, outcome: Option<&str>) {
-        let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
+        let mut fold = SummaryFold::new("20260131-174502-k3fd".parse().unwrap());
         for kind in events {
             fold.apply(Timestamp::UNIX_EPOCH, kind);
         }
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_summary_is_paid_for() {
-        let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
+        let mut fold = SummaryFold::new("20260131-174502-k3fd".parse().unwrap());
         fold.apply(Timestamp::UNIX_EPOCH, &prompt(1, "a"));
         fold.apply(Timestamp::UNIX_EPOCH, &compacted(Some(0.25)));
         assert_eq!(fold.summary().cost, Some(0.25));
@@ -347,7 +347,7 @@ mod tests {
             cost,
             model: "m".into(),
         };
-        let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
+        let mut fold = SummaryFold::new("20260131-174502-k3fd".parse().unwrap());
         fold.apply(Timestamp::UNIX_EPOCH, &reply(Some(0.5)));
         assert_eq!(fold.summary().cost, Some(0.5));
         fold.apply(Timestamp::UNIX_EPOCH, &undo(1));

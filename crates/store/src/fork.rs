@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use protocol::{Event, EventKind, Fork, SessionId};
 use sqlx::SqliteConnection;
 
-use crate::database::carry_out;
+use crate::database::run_to_completion;
 use crate::error::StoreError;
-use crate::fold::Fold;
+use crate::fold::SummaryFold;
 use crate::journal::{Journal, insert_event, insert_session};
 use crate::outputs;
 use crate::rows::{load_events, place, signed};
-use crate::store::Store;
+use crate::store::SessionStore;
 
-const FIRST_BODY: &str = "SELECT body FROM events WHERE session = ?1 AND seq = 1";
+const SELECT_FIRST_BODY: &str = "SELECT body FROM events WHERE session = ?1 AND seq = 1";
 
 const COPY_EVENTS: &str = "
     INSERT INTO events (session, seq, version, time, kind, body)
@@ -30,9 +30,9 @@ const COPY_OUTPUTS: &str = "
     INSERT INTO outputs (session, number, bytes)
     SELECT ?2, number, bytes FROM outputs WHERE session = ?1 AND number <= ?3";
 
-const WHAT: &str = "fork a session";
+const OPERATION: &str = "fork a session";
 
-impl Store {
+impl SessionStore {
     /// Begins a session with a copy of another's events up to `seq` (at least the first, at most all), and of
     /// the outputs and checkpoints that they can refer to. The events keep their content and get the new
     /// session's name. The first one also gets the time `now` and says where the session was forked from.
@@ -53,8 +53,8 @@ impl Store {
             session: from.clone(),
             seq: events.len() as u64,
         };
-        rewrite(&mut events, &session, &fork, now);
-        let fold = Fold::of(session.clone(), &events);
+        rewrite_events(&mut events, &session, &fork, now);
+        let fold = SummaryFold::of(session.clone(), &events);
 
         // Checkpoints first: without the session they only waste space, but a session without them would
         // refer to missing checkpoints.
@@ -63,9 +63,10 @@ impl Store {
             self.copy_checkpoints(from, &session, checkpoints).await?;
         }
         let store = self.clone();
-        carry_out(WHAT, async move {
-            let mut transaction = store.sessions_db().begin(WHAT).await?;
-            let copied = copy(transaction.connection(), source, &fork, &fold, &events).await;
+        run_to_completion(OPERATION, async move {
+            let mut transaction = store.sessions_db().begin(OPERATION).await?;
+            let copied =
+                copy_session(transaction.connection(), source, &fork, &fold, &events).await;
             let number = transaction.end(copied).await?;
             Ok((Journal::new(store, lock, Some(number), fold), events))
         })
@@ -73,7 +74,7 @@ impl Store {
     }
 }
 
-fn rewrite(events: &mut [Event], session: &SessionId, fork: &Fork, now: Timestamp) {
+fn rewrite_events(events: &mut [Event], session: &SessionId, fork: &Fork, now: Timestamp) {
     for event in &mut *events {
         event.session = session.clone();
     }
@@ -99,30 +100,30 @@ fn last_checkpoint(events: &[Event]) -> u32 {
 /// The highest number of an output that the events refer to.
 fn last_output(events: &[Event]) -> i64 {
     let numbers = events.iter().filter_map(|event| match &event.kind {
-        EventKind::ToolEnded { kept, .. } => outputs::number_of(&kept.as_ref()?.handle),
+        EventKind::ToolEnded { kept, .. } => outputs::handle_number(&kept.as_ref()?.handle),
         _ => None,
     });
     numbers.max().unwrap_or(0)
 }
 
-async fn copy(
+async fn copy_session(
     connection: &mut SqliteConnection,
     source: i64,
     fork: &Fork,
-    fold: &Fold,
+    fold: &SummaryFold,
     events: &[Event],
 ) -> Result<i64, StoreError> {
     let gone = || StoreError::Unknown(fork.session.to_string());
-    let body: Option<String> = sqlx::query_scalar(FIRST_BODY)
+    let body: Option<String> = sqlx::query_scalar(SELECT_FIRST_BODY)
         .bind(source)
         .fetch_optional(&mut *connection)
         .await
-        .map_err(StoreError::database(WHAT))?;
+        .map_err(StoreError::database(OPERATION))?;
     // It existed a moment ago, so it was deleted meanwhile.
     let (Some(body), Some(first)) = (body, events.first()) else {
         return Err(gone());
     };
-    let body = with_fork(&body, fork).map_err(|source| StoreError::Encode {
+    let body = body_with_fork(&body, fork).map_err(|source| StoreError::Encode {
         session: fold.summary().session.clone(),
         source,
     })?;
@@ -135,14 +136,14 @@ async fn copy(
         body,
         last_output(events),
     );
-    match copied.await.map_err(StoreError::database(WHAT))? {
+    match copied.await.map_err(StoreError::database(OPERATION))? {
         (number, count) if count + 1 == fork.seq => Ok(number),
         _ => Err(gone()),
     }
 }
 
 /// Adds the origin to the first event's body and leaves the rest unchanged.
-fn with_fork(body: &str, fork: &Fork) -> Result<String, serde_json::Error> {
+fn body_with_fork(body: &str, fork: &Fork) -> Result<String, serde_json::Error> {
     let mut body: serde_json::Map<_, _> = serde_json::from_str(body)?;
     body.insert("forked_from".to_owned(), serde_json::to_value(fork)?);
     serde_json::to_string(&body)
@@ -153,7 +154,7 @@ async fn copy_rows(
     connection: &mut SqliteConnection,
     source: i64,
     seq: u64,
-    fold: &Fold,
+    fold: &SummaryFold,
     first: &Event,
     body: String,
     outputs: i64,

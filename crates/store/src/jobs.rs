@@ -3,13 +3,13 @@
 //! It is a separate file, `jobs.db`, so that scheduling and the events of agents do not wait for each other.
 //! Concurrent writes are committed together. A job's record is changed by compare and swap on its revision:
 //! a caller that read an old revision must read and decide again. Makes no decisions about a job's state
-//! itself. Entry type: [`Jobs`].
+//! itself. Entry type: [`JobStore`].
 
+mod batch_queue;
 mod change;
 mod commit;
 mod deliveries;
 mod keys;
-mod line;
 mod list;
 mod parked;
 mod read;
@@ -24,33 +24,33 @@ use jiff::Timestamp;
 use protocol::job::{Job, JobId, Status};
 use sqlx::SqliteConnection;
 
-use self::commit::{Waiting, Write};
-use self::line::Line;
-use self::read::Asking;
-use crate::database::{Database, carry_out, execute};
+use self::batch_queue::BatchQueue;
+use self::commit::{BatchedWrite, QueuedWrite};
+use self::read::QueuedRead;
+use crate::database::{Database, execute, run_to_completion};
 use crate::error::StoreError;
-use crate::migration::JOBS;
-use crate::store::make_folders;
+use crate::migration::JOBS_SCHEMA;
+use crate::store::create_folders;
 
-const CHECK: &str = "
+const UPSERT_CHECK: &str = "
     INSERT INTO checks (only, count) VALUES (1, 1) ON CONFLICT DO UPDATE SET count = count + 1";
 
 /// The jobs of a store. Cheap to clone; clones share its connections.
 #[derive(Debug, Clone)]
-pub struct Jobs {
-    inner: Arc<Inner>,
+pub struct JobStore {
+    inner: Arc<JobStoreInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct JobStoreInner {
     database: Database,
-    writes: Arc<Line<Waiting>>,
-    reads: Arc<Line<Asking>>,
+    writes: Arc<BatchQueue<QueuedWrite>>,
+    reads: Arc<BatchQueue<QueuedRead>>,
 }
 
 /// Identifies a request that is sent twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct IdempotencyKey {
     /// Chosen by the caller; unique per owner.
     pub key: String,
     /// Hash of the request. The same key with another request is an error.
@@ -59,7 +59,7 @@ pub struct Idempotency {
 
 /// The result of scheduling a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheduled {
+pub enum ScheduleResult {
     New,
     /// The same request was scheduled before, with the same key.
     Before(JobId),
@@ -69,7 +69,7 @@ pub enum Scheduled {
 
 /// Rows that are added in the same transaction as a change of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Along {
+pub struct ChangeExtras {
     /// A message from the user. [`Job::messages`] must include it.
     pub message: Option<String>,
     /// The body of a delivery to the job's webhook.
@@ -78,7 +78,7 @@ pub struct Along {
 
 /// The result of changing a job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Changed {
+pub enum ChangeResult {
     /// The job as stored now, with its new revision.
     Saved(Box<Job>),
     /// The job was changed or removed since it was read.
@@ -100,7 +100,7 @@ pub struct JobQuery {
 
 /// How many jobs of a user have not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Load {
+pub struct OwnerLoad {
     pub owner: String,
     pub queued: u64,
     /// Including those that wait for a message.
@@ -109,7 +109,7 @@ pub struct Load {
 
 /// A message to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct JobMessage {
     /// From 1 on; 1 is the task.
     pub number: u32,
     pub text: String,
@@ -118,7 +118,7 @@ pub struct Message {
 
 /// Which queued jobs may be claimed.
 #[derive(Debug, Clone)]
-pub struct Claimable {
+pub struct ClaimFilter {
     pub now: Timestamp,
     /// Models that must not be used now; `None` is the server's default model.
     pub blocked: Vec<Option<String>>,
@@ -128,7 +128,7 @@ pub struct Claimable {
 
 /// A worker's report on a job that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Beat {
+pub struct Heartbeat {
     pub job: JobId,
     pub epoch: u32,
     pub ran_millis: u64,
@@ -156,7 +156,7 @@ pub struct DueDelivery {
 
 /// The result of one attempt to deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tried {
+pub enum DeliveryAttempt {
     Delivered,
     Again { at: Timestamp, error: String },
     Failed { error: String },
@@ -193,15 +193,15 @@ pub enum Redelivery {
 }
 
 /// A new job's record has revision 0 and one message, its task.
-impl Jobs {
+impl JobStore {
     /// Opens `jobs.db` in a store's folder. Creates both if they are missing.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
-        let folder = make_folders(folder)?;
+        let folder = create_folders(folder)?;
         Ok(Self {
-            inner: Arc::new(Inner {
-                database: Database::open(&folder, JOBS).await?,
-                writes: Line::new(),
-                reads: Line::new(),
+            inner: Arc::new(JobStoreInner {
+                database: Database::open(&folder, JOBS_SCHEMA).await?,
+                writes: BatchQueue::new(),
+                reads: BatchQueue::new(),
             }),
         })
     }
@@ -209,7 +209,7 @@ impl Jobs {
     /// Frees the disk space of deleted jobs. After that, no file contains any of their data.
     pub async fn shrink(&self) -> Result<(), StoreError> {
         let jobs = self.clone();
-        carry_out(
+        run_to_completion(
             "free space",
             async move { jobs.inner.database.shrink().await },
         )
@@ -220,24 +220,24 @@ impl Jobs {
     pub async fn settle(&self) -> Result<(), StoreError> {
         let jobs = self.clone();
         let settle = async move { jobs.inner.database.settle().await };
-        carry_out("empty the log", settle).await
+        run_to_completion("empty the log", settle).await
     }
 
     /// Checks that the database can be written to, for the server's health check.
     pub async fn check(&self) -> Result<(), StoreError> {
-        self.write(Check).await
+        self.write(HealthCheck).await
     }
 }
 
-struct Check;
+struct HealthCheck;
 
-impl Write for Check {
+impl BatchedWrite for HealthCheck {
     type Outcome = ();
 
     const WHAT: &'static str = "write";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        execute(connection, CHECK).await
+        execute(connection, UPSERT_CHECK).await
     }
 }
 
@@ -248,7 +248,7 @@ async fn plan(sql: &str) -> String {
     use sqlx::{AssertSqlSafe, Row};
 
     let folder = tempfile::tempdir().unwrap();
-    let jobs = Jobs::open(folder.path()).await.unwrap();
+    let jobs = JobStore::open(folder.path()).await.unwrap();
     let mut reader = jobs.inner.database.reader().await.unwrap();
     let plan = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
         .fetch_all(&mut *reader)

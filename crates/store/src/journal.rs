@@ -6,32 +6,32 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use protocol::{Event, EventKind, SessionId, VERSION};
+use protocol::{EVENT_VERSION, Event, EventKind, SessionId};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Row, Sqlite, SqliteConnection};
 use tokio::sync::Mutex;
 
-use crate::database::carry_out;
+use crate::database::run_to_completion;
 use crate::error::StoreError;
-use crate::fold::{Fold, words_of};
+use crate::fold::{SummaryFold, searchable_text};
 use crate::lock::SessionLock;
 use crate::rows::{load_events, nanoseconds, place, signed, time_of};
-use crate::sessions::Summary;
-use crate::store::Store;
+use crate::sessions::SessionSummary;
+use crate::store::SessionStore;
 
-const BEGIN: &str = "
+const INSERT_SESSION: &str = "
     INSERT INTO sessions (name, workspace, model, begun, changed, title, turns, input_tokens,
         cache_creation_input_tokens, cache_read_input_tokens, output_tokens, cost, outcome, events)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
     RETURNING number";
 
-const APPEND: &str = "
+const INSERT_EVENT: &str = "
     INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 // The usual append, which every turn waits for: one message to the connection's thread. A parameter number
 // that a statement skips counts as an argument of its own, so a statement must not start with a high number.
-const APPEND_AND_SUM_UP: &str = "
+const APPEND_EVENT: &str = "
     BEGIN IMMEDIATE;
     INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?5, ?6, ?7, ?8);
     INSERT INTO words (rowid, text) SELECT ?3, ?4 WHERE ?4 IS NOT NULL;
@@ -41,36 +41,36 @@ const APPEND_AND_SUM_UP: &str = "
     WHERE number = ?1;
     COMMIT";
 
-const NUMBER: &str = "SELECT number FROM sessions WHERE name = ?1";
+const SELECT_NUMBER: &str = "SELECT number FROM sessions WHERE name = ?1";
 
-const WRITE: &str = "write an event";
+const WRITE_OPERATION: &str = "write an event";
 
 /// The exclusive right to write to a session. It is released when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    store: Store,
+    store: SessionStore,
     session: SessionId,
     /// Locked by each append until it is done, even if its caller stops waiting.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<JournalState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct JournalState {
     /// The session's number in the database, from its first event on.
     number: Option<i64>,
-    fold: Fold,
+    fold: SummaryFold,
     // The last field, so that it is released after the others are dropped.
     _lock: SessionLock,
 }
 
-impl Store {
+impl SessionStore {
     /// Begins a session. Its first event must be [`EventKind::SessionStarted`].
     ///
     /// Nothing is stored before that event.
     pub async fn begin(&self, session: SessionId) -> Result<Journal, StoreError> {
         let lock = self.lock(&session)?;
         self.check_new(&session).await?;
-        let fold = Fold::new(session);
+        let fold = SummaryFold::new(session);
         Ok(Journal::new(self.clone(), lock, None, fold))
     }
 
@@ -84,14 +84,14 @@ impl Store {
             let mut reader = self.sessions_db().reader().await?;
             load_events(&mut reader, session, u64::MAX).await?
         };
-        let fold = Fold::of(session.clone(), &events);
+        let fold = SummaryFold::of(session.clone(), &events);
         let journal = Journal::new(self.clone(), lock, Some(number), fold);
         Ok((journal, events))
     }
 
     pub(crate) async fn check_new(&self, session: &SessionId) -> Result<(), StoreError> {
         let mut reader = self.sessions_db().reader().await?;
-        let number = number_of(&mut reader, session).await?;
+        let number = find_session_number(&mut reader, session).await?;
         match number {
             Some(_) => Err(StoreError::Exists(session.clone())),
             None => Ok(()),
@@ -100,11 +100,16 @@ impl Store {
 }
 
 impl Journal {
-    pub(crate) fn new(store: Store, lock: SessionLock, number: Option<i64>, fold: Fold) -> Self {
+    pub(crate) fn new(
+        store: SessionStore,
+        lock: SessionLock,
+        number: Option<i64>,
+        fold: SummaryFold,
+    ) -> Self {
         Self {
             store,
             session: fold.summary().session.clone(),
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(JournalState {
                 number,
                 fold,
                 _lock: lock,
@@ -122,19 +127,22 @@ impl Journal {
     pub async fn append(&mut self, time: Timestamp, kind: EventKind) -> Result<Event, StoreError> {
         let mut state = self.state.clone().lock_owned().await;
         let store = self.store.clone();
-        carry_out(WRITE, async move { state.append(&store, time, kind).await }).await
+        run_to_completion(WRITE_OPERATION, async move {
+            state.append(&store, time, kind).await
+        })
+        .await
     }
 }
 
-impl State {
+impl JournalState {
     async fn append(
         &mut self,
-        store: &Store,
+        store: &SessionStore,
         time: Timestamp,
         kind: EventKind,
     ) -> Result<Event, StoreError> {
         let event = Event {
-            v: VERSION,
+            v: EVENT_VERSION,
             session: self.fold.summary().session.clone(),
             seq: Some(self.fold.next_seq()),
             time: time_of(nanoseconds(time)),
@@ -150,7 +158,9 @@ impl State {
 
         match self.number {
             Some(number) => append(store, number, fold.summary(), &event, body).await?,
-            None => self.number = Some(start(store, fold.summary(), &event, body).await?),
+            None => {
+                self.number = Some(write_first_event(store, fold.summary(), &event, body).await?)
+            }
         }
         self.fold = fold;
         Ok(event)
@@ -158,7 +168,7 @@ impl State {
 
     fn check(&self, kind: &EventKind) -> Result<(), StoreError> {
         let session = &self.fold.summary().session;
-        if !kind.lasts() {
+        if !kind.is_lasting() {
             return Err(StoreError::Fleeting(session.clone()));
         }
         let is_start = matches!(kind, EventKind::SessionStarted { .. });
@@ -170,49 +180,52 @@ impl State {
 }
 
 /// Writes a session's first event. Returns the session's number.
-async fn start(
-    store: &Store,
-    summary: &Summary,
+async fn write_first_event(
+    store: &SessionStore,
+    summary: &SessionSummary,
     event: &Event,
     body: String,
 ) -> Result<i64, StoreError> {
-    let mut transaction = store.sessions_db().begin(WRITE).await?;
+    let mut transaction = store.sessions_db().begin(WRITE_OPERATION).await?;
     let connection = transaction.connection();
     let written = async {
         let number = insert_session(connection, summary).await?;
         insert_event(connection, number, summary.events, event, body).await?;
         Ok(number)
     };
-    let written = written.await.map_err(StoreError::database(WRITE));
+    let written = written.await.map_err(StoreError::database(WRITE_OPERATION));
     transaction.end(written).await
 }
 
 /// Writes a later event, and updates the summary and the search index.
 async fn append(
-    store: &Store,
+    store: &SessionStore,
     number: i64,
-    summary: &Summary,
+    summary: &SessionSummary,
     event: &Event,
     body: String,
 ) -> Result<(), StoreError> {
     let seq = summary.events;
-    let statements = sqlx::query(APPEND_AND_SUM_UP)
+    let statements = sqlx::query(APPEND_EVENT)
         .bind(number)
         .bind(signed(seq))
         .bind(place(number, seq))
-        .bind(words_of(&event.kind))
+        .bind(searchable_text(&event.kind))
         .bind(event.v)
         .bind(nanoseconds(event.time))
-        .bind(kind_of(&body).to_owned())
+        .bind(event_type(&body).to_owned())
         .bind(body);
-    let statements = bind_figures(statements, summary);
-    store.sessions_db().write_at_once(WRITE, statements).await
+    let statements = bind_summary(statements, summary);
+    store
+        .sessions_db()
+        .execute_batch(WRITE_OPERATION, statements)
+        .await
 }
 
 /// Binds the fields of a summary that events change, in the order of both statements.
-fn bind_figures<'q>(
+fn bind_summary<'q>(
     statement: Query<'q, Sqlite, SqliteArguments>,
-    summary: &'q Summary,
+    summary: &'q SessionSummary,
 ) -> Query<'q, Sqlite, SqliteArguments> {
     statement
         .bind(nanoseconds(summary.changed))
@@ -229,14 +242,14 @@ fn bind_figures<'q>(
 /// Inserts a session's row. Returns its number.
 pub(crate) async fn insert_session(
     connection: &mut SqliteConnection,
-    summary: &Summary,
+    summary: &SessionSummary,
 ) -> Result<i64, sqlx::Error> {
-    let statement = sqlx::query(BEGIN)
+    let statement = sqlx::query(INSERT_SESSION)
         .bind(summary.session.as_str())
         .bind(&summary.workspace)
         .bind(&summary.model)
         .bind(nanoseconds(summary.begun));
-    let row = bind_figures(statement, summary)
+    let row = bind_summary(statement, summary)
         .bind(signed(summary.events))
         .fetch_one(connection)
         .await?;
@@ -250,12 +263,12 @@ pub(crate) async fn insert_event(
     event: &Event,
     body: String,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(APPEND)
+    sqlx::query(INSERT_EVENT)
         .bind(number)
         .bind(signed(seq))
         .bind(event.v)
         .bind(nanoseconds(event.time))
-        .bind(kind_of(&body).to_owned())
+        .bind(event_type(&body).to_owned())
         .bind(body)
         .execute(connection)
         .await
@@ -263,17 +276,17 @@ pub(crate) async fn insert_event(
 }
 
 /// The `type` of an event's JSON. The tag is always written first.
-fn kind_of(body: &str) -> &str {
+fn event_type(body: &str) -> &str {
     let rest = body.strip_prefix(r#"{"type":""#).unwrap_or_default();
     rest.split('"').next().unwrap_or_default()
 }
 
 /// The session's number in the database, if it exists.
-pub(crate) async fn number_of(
+pub(crate) async fn find_session_number(
     connection: &mut SqliteConnection,
     session: &SessionId,
 ) -> Result<Option<i64>, StoreError> {
-    sqlx::query_scalar(NUMBER)
+    sqlx::query_scalar(SELECT_NUMBER)
         .bind(session.as_str())
         .fetch_optional(connection)
         .await

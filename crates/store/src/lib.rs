@@ -1,8 +1,8 @@
 //! Persistent state: sessions as append-only logs of events, long tool outputs, checkpoints of workspaces,
 //! and a server's jobs. All in one folder, in SQLite.
 //!
-//! Depends on the types of `protocol`, not on agents, models or sandboxes. Entry points: [`Store::open`],
-//! [`Store::begin`] and [`Store::claim`], which return a [`Journal`] to write to, and [`Jobs::open`].
+//! Depends on the types of `protocol`, not on agents, models or sandboxes. Entry points: [`SessionStore::open`],
+//! [`SessionStore::begin`] and [`SessionStore::claim`], which return a [`Journal`] to write to, and [`JobStore::open`].
 
 mod backup;
 mod checkpoints;
@@ -23,11 +23,11 @@ mod sizes;
 mod store;
 
 pub use backup::backup;
-pub use checkpoints::{FileRecord, Hash, RecordedKind, Stamp};
+pub use checkpoints::{ContentHash, FileRecord, FileStamp, RecordedKind};
 pub use error::StoreError;
-pub use jobs::Jobs;
+pub use jobs::JobStore;
 pub use journal::Journal;
-pub use search::Found;
-pub use sessions::{Page, Summary};
+pub use search::SearchHit;
+pub use sessions::{SessionQuery, SessionSummary};
 pub use sizes::SessionSize;
-pub use store::Store;
+pub use store::SessionStore;

@@ -33,7 +33,7 @@ impl SessionLock {
             }
             // The previous owner may have removed the file after it was opened here. Then this lock is on a
             // deleted file, and another process could lock a new file of the same name.
-            if is_in_place(&file, &path).map_err(failed)? {
+            if is_same_file(&file, &path).map_err(failed)? {
                 return Ok(Self { path, _file: file });
             }
         }
@@ -57,7 +57,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-fn is_in_place(file: &File, path: &Path) -> io::Result<bool> {
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let locked = file.metadata()?;
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (locked.dev(), locked.ino())),

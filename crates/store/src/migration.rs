@@ -23,19 +23,19 @@ pub(crate) struct Schema {
     scripts: &'static [&'static str],
 }
 
-pub(crate) const SESSIONS: Schema = Schema {
+pub(crate) const SESSIONS_SCHEMA: Schema = Schema {
     file: "sessions.db",
     scripts: &[include_str!("../migrations/sessions/0001_sessions.sql")],
 };
 
-pub(crate) const CHECKPOINTS: Schema = Schema {
+pub(crate) const CHECKPOINTS_SCHEMA: Schema = Schema {
     file: "checkpoints.db",
     scripts: &[include_str!(
         "../migrations/checkpoints/0001_checkpoints.sql"
     )],
 };
 
-pub(crate) const JOBS: Schema = Schema {
+pub(crate) const JOBS_SCHEMA: Schema = Schema {
     file: "jobs.db",
     scripts: &[
         include_str!("../migrations/jobs/0001_jobs.sql"),
@@ -51,10 +51,14 @@ pub(crate) async fn open(
 ) -> Result<SqliteConnection, StoreError> {
     create(path).map_err(opening(path))?;
     let mut connection = options(path).connect().await.map_err(opening(path))?;
-    let found = version(&mut connection).await.map_err(opening(path))?;
+    let found = schema_version(&mut connection)
+        .await
+        .map_err(opening(path))?;
     if !is_current(found, path, schema)? {
-        let _lock = wait_for_lock(folder).await.map_err(opening(path))?;
-        prepare(&mut connection).await.map_err(opening(path))?;
+        let _lock = lock_migrations(folder).await.map_err(opening(path))?;
+        set_file_pragmas(&mut connection)
+            .await
+            .map_err(opening(path))?;
         migrate(&mut connection, path, schema).await?;
     }
     Ok(connection)
@@ -66,7 +70,7 @@ pub(crate) async fn check_version(
     path: &Path,
     schema: Schema,
 ) -> Result<(), StoreError> {
-    let found = version(connection).await.map_err(opening(path))?;
+    let found = schema_version(connection).await.map_err(opening(path))?;
     is_current(found, path, schema).map(drop)
 }
 
@@ -95,14 +99,14 @@ fn is_current(found: i64, path: &Path, schema: Schema) -> Result<bool, StoreErro
     }
 }
 
-async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+async fn schema_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar("PRAGMA user_version")
         .fetch_one(connection)
         .await
 }
 
 /// Locks migrations: two processes that enable WAL at the same time would fail instead of waiting.
-async fn wait_for_lock(folder: &Path) -> io::Result<File> {
+async fn lock_migrations(folder: &Path) -> io::Result<File> {
     let path = store::locks(folder).join("migration");
     let wait = move || {
         let file = lock::open(&path)?;
@@ -115,7 +119,7 @@ async fn wait_for_lock(folder: &Path) -> io::Result<File> {
 }
 
 /// Sets the pragmas that are stored in the file and cannot be changed inside a transaction.
-async fn prepare(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+async fn set_file_pragmas(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     // Only takes effect in an empty file, and only before WAL is enabled.
     execute(connection, "PRAGMA auto_vacuum = INCREMENTAL").await?;
     execute(connection, "PRAGMA journal_mode = WAL").await
@@ -145,7 +149,7 @@ async fn run_scripts(
     schema: Schema,
 ) -> Result<(), StoreError> {
     // Another process may have migrated the file while this one waited.
-    let found = version(connection).await.map_err(opening(path))?;
+    let found = schema_version(connection).await.map_err(opening(path))?;
     if is_current(found, path, schema)? {
         return Ok(());
     }

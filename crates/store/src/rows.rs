@@ -4,28 +4,28 @@
 
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
-use protocol::{Event, EventKind, SessionId, Usage, VERSION};
+use protocol::{EVENT_VERSION, Event, EventKind, SessionId, Usage};
 use serde::Deserialize;
 use serde::de::Error as _;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::error::StoreError;
-use crate::sessions::Summary;
+use crate::sessions::SessionSummary;
 
-const EVENTS: &str = "
+const SELECT_EVENTS: &str = "
     SELECT s.number, s.events, e.seq, e.version, e.time, e.body
     FROM sessions s JOIN events e ON e.session = s.number
     WHERE s.name = ?1 AND e.seq <= ?2
     ORDER BY e.seq";
 
-const EVENTS_AFTER: &str = "
+const SELECT_EVENTS_AFTER: &str = "
     SELECT s.number, s.events, e.seq, e.version, e.time, e.body
     FROM sessions s JOIN events e ON e.session = s.number
     WHERE s.name = ?1 AND e.seq > ?2
     ORDER BY e.seq LIMIT ?3";
 
-const LAST_OF_KIND: &str = "
+const SELECT_LAST_OF_KIND: &str = "
     SELECT s.number, s.events, e.seq, e.version, e.time, e.body
     FROM sessions s JOIN events e ON e.session = s.number
     WHERE s.name = ?1 AND e.kind = ?2
@@ -38,7 +38,7 @@ pub(crate) async fn load_events(
     last: u64,
 ) -> Result<(i64, Vec<Event>), StoreError> {
     const WHAT: &str = "read events";
-    let mut rows = sqlx::query(EVENTS)
+    let mut rows = sqlx::query(SELECT_EVENTS)
         .bind(session.as_str())
         .bind(signed(last))
         .fetch(connection);
@@ -49,7 +49,7 @@ pub(crate) async fn load_events(
         let seq = events.len() as u64 + 1;
         let row = EventRow::read(&row).map_err(StoreError::database(WHAT))?;
         if row.seq != seq {
-            return Err(missing(session, seq));
+            return Err(missing_event(session, seq));
         }
         number = Some(row.session);
         count = row.count;
@@ -58,7 +58,7 @@ pub(crate) async fn load_events(
     match number {
         None => Err(StoreError::Unknown(session.to_string())),
         Some(_) if (events.len() as u64) < count.min(last) => {
-            Err(missing(session, events.len() as u64 + 1))
+            Err(missing_event(session, events.len() as u64 + 1))
         }
         Some(number) => Ok((number, events)),
     }
@@ -72,7 +72,7 @@ pub(crate) async fn load_events_after(
     limit: u32,
 ) -> Result<Vec<Event>, StoreError> {
     const WHAT: &str = "read events";
-    let rows = sqlx::query(EVENTS_AFTER)
+    let rows = sqlx::query(SELECT_EVENTS_AFTER)
         .bind(session.as_str())
         .bind(signed(after))
         .bind(limit)
@@ -83,11 +83,11 @@ pub(crate) async fn load_events_after(
     for (row, seq) in rows.iter().zip(after.saturating_add(1)..) {
         let row = EventRow::read(row).map_err(StoreError::database(WHAT))?;
         if row.seq != seq {
-            return Err(missing(session, seq));
+            return Err(missing_event(session, seq));
         }
         let is_last = rows.len() < limit as usize && events.len() + 1 == rows.len();
         if is_last && seq < row.count {
-            return Err(missing(session, seq + 1));
+            return Err(missing_event(session, seq + 1));
         }
         events.push(row.event(session)?);
     }
@@ -95,13 +95,13 @@ pub(crate) async fn load_events_after(
 }
 
 /// The last event with this `type`.
-pub(crate) async fn load_last(
+pub(crate) async fn load_last_event(
     connection: &mut SqliteConnection,
     session: &SessionId,
     kind: &str,
 ) -> Result<Option<Event>, StoreError> {
     const WHAT: &str = "read events";
-    let row = sqlx::query(LAST_OF_KIND)
+    let row = sqlx::query(SELECT_LAST_OF_KIND)
         .bind(session.as_str())
         .bind(kind)
         .fetch_optional(connection)
@@ -138,14 +138,14 @@ impl<'r> EventRow<'r> {
 
     fn event(&self, session: &SessionId) -> Result<Event, StoreError> {
         let seq = self.seq;
-        if self.version > i64::from(VERSION) {
+        if self.version > i64::from(EVENT_VERSION) {
             return Err(StoreError::NewerEvent {
                 session: session.clone(),
                 seq,
                 source: serde_json::Error::custom(format!("version {}", self.version)),
             });
         }
-        let kind = parse(self.body).map_err(|source| {
+        let kind = parse_event_kind(self.body).map_err(|source| {
             if is_newer(&source) {
                 StoreError::NewerEvent {
                     session: session.clone(),
@@ -161,7 +161,7 @@ impl<'r> EventRow<'r> {
             }
         })?;
         Ok(Event {
-            v: u32::try_from(self.version).unwrap_or(VERSION),
+            v: u32::try_from(self.version).unwrap_or(EVENT_VERSION),
             session: session.clone(),
             seq: Some(seq),
             time: time_of(self.time),
@@ -170,7 +170,7 @@ impl<'r> EventRow<'r> {
     }
 }
 
-fn missing(session: &SessionId, seq: u64) -> StoreError {
+fn missing_event(session: &SessionId, seq: u64) -> StoreError {
     StoreError::Damaged {
         session: session.clone(),
         seq,
@@ -178,7 +178,7 @@ fn missing(session: &SessionId, seq: u64) -> StoreError {
     }
 }
 
-fn parse(body: &[u8]) -> Result<EventKind, serde_json::Error> {
+fn parse_event_kind(body: &[u8]) -> Result<EventKind, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     // A tool's input was within the limit when it arrived, but in the stored event it is nested deeper.
     deserializer.disable_recursion_limit();
@@ -202,8 +202,8 @@ macro_rules! summary_columns {
 }
 pub(crate) use summary_columns;
 
-pub(crate) fn summary(row: &SqliteRow) -> Result<Summary, sqlx::Error> {
-    Ok(Summary {
+pub(crate) fn summary(row: &SqliteRow) -> Result<SessionSummary, sqlx::Error> {
+    Ok(SessionSummary {
         session: session_id(row.try_get(0)?)?,
         begun: time_of(row.try_get(1)?),
         changed: time_of(row.try_get(2)?),
@@ -260,7 +260,7 @@ mod tests {
     #[track_caller]
     fn check(body: &str, newer: bool) {
         assert_eq!(
-            is_newer(&parse(body.as_bytes()).unwrap_err()),
+            is_newer(&parse_event_kind(body.as_bytes()).unwrap_err()),
             newer,
             "{body}"
         );

@@ -6,38 +6,38 @@ use protocol::{Event, SessionId, Usage};
 
 use crate::error::StoreError;
 use crate::rows::{
-    load_events, load_events_after, load_last, session_id, signed, summary, summary_columns,
+    load_events, load_events_after, load_last_event, session_id, signed, summary, summary_columns,
     unsigned,
 };
-use crate::store::Store;
+use crate::store::SessionStore;
 
-const LIST: &str = concat!(
+const SELECT_SESSIONS: &str = concat!(
     "SELECT ",
     summary_columns!(),
     " FROM sessions WHERE name < ?1 ORDER BY name DESC LIMIT ?2"
 );
 
-const LIST_OF_WORKSPACE: &str = concat!(
+const SELECT_SESSIONS_OF_WORKSPACE: &str = concat!(
     "SELECT ",
     summary_columns!(),
     " FROM sessions WHERE name < ?1 AND workspace = ?3 ORDER BY name DESC LIMIT ?2"
 );
 
-const ONE: &str = concat!(
+const SELECT_SESSION: &str = concat!(
     "SELECT ",
     summary_columns!(),
     " FROM sessions WHERE name = ?1"
 );
 
-const NAMES: &str = "
+const SELECT_BY_PREFIX: &str = "
     SELECT name, count(*) OVER () FROM sessions WHERE name >= ?1 AND name < ?2 LIMIT 1";
 
 /// Sorts after all names, which consist of digits, lower-case letters and `-`.
-const AFTER_ALL: &str = "~";
+const AFTER_ALL_NAMES: &str = "~";
 
 /// The summary of a session, for lists.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
+pub struct SessionSummary {
     pub session: SessionId,
     pub begun: Timestamp,
     /// Time of the latest event.
@@ -60,7 +60,7 @@ pub struct Summary {
 
 /// Selects sessions for a list, newest first.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct SessionQuery {
     pub workspace: Option<String>,
     /// Only sessions that are older than this one.
     pub before: Option<SessionId>,
@@ -68,13 +68,18 @@ pub struct Page {
     pub limit: u64,
 }
 
-impl Store {
-    pub async fn sessions(&self, page: &Page) -> Result<Vec<Summary>, StoreError> {
+impl SessionStore {
+    pub async fn sessions(&self, page: &SessionQuery) -> Result<Vec<SessionSummary>, StoreError> {
         const WHAT: &str = "list sessions";
-        let before = page.before.as_ref().map_or(AFTER_ALL, SessionId::as_str);
+        let before = page
+            .before
+            .as_ref()
+            .map_or(AFTER_ALL_NAMES, SessionId::as_str);
         let query = match &page.workspace {
-            None => sqlx::query(LIST).bind(before).bind(limit(page.limit)),
-            Some(workspace) => sqlx::query(LIST_OF_WORKSPACE)
+            None => sqlx::query(SELECT_SESSIONS)
+                .bind(before)
+                .bind(limit(page.limit)),
+            Some(workspace) => sqlx::query(SELECT_SESSIONS_OF_WORKSPACE)
                 .bind(before)
                 .bind(limit(page.limit))
                 .bind(workspace),
@@ -88,10 +93,10 @@ impl Store {
         summaries.map_err(StoreError::database(WHAT))
     }
 
-    pub async fn summary(&self, session: &SessionId) -> Result<Summary, StoreError> {
+    pub async fn summary(&self, session: &SessionId) -> Result<SessionSummary, StoreError> {
         const WHAT: &str = "look up a session";
         let mut reader = self.sessions_db().reader().await?;
-        let row = sqlx::query(ONE)
+        let row = sqlx::query(SELECT_SESSION)
             .bind(session.as_str())
             .fetch_optional(&mut *reader)
             .await
@@ -106,9 +111,9 @@ impl Store {
     pub async fn find(&self, name: &str) -> Result<SessionId, StoreError> {
         const WHAT: &str = "look up a session";
         let mut reader = self.sessions_db().reader().await?;
-        let row: Option<(String, i64)> = sqlx::query_as(NAMES)
+        let row: Option<(String, i64)> = sqlx::query_as(SELECT_BY_PREFIX)
             .bind(name)
-            .bind(format!("{name}{AFTER_ALL}"))
+            .bind(format!("{name}{AFTER_ALL_NAMES}"))
             .fetch_optional(&mut *reader)
             .await
             .map_err(StoreError::database(WHAT))?;
@@ -147,7 +152,7 @@ impl Store {
         kind: &str,
     ) -> Result<Option<Event>, StoreError> {
         let mut reader = self.sessions_db().reader().await?;
-        load_last(&mut reader, session, kind).await
+        load_last_event(&mut reader, session, kind).await
     }
 }
 
@@ -170,9 +175,14 @@ mod tests {
     #[tokio::test]
     async fn lists_are_read_off_an_index() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).await.unwrap();
+        let store = SessionStore::open(folder.path()).await.unwrap();
         let mut reader = store.sessions_db().reader().await.unwrap();
-        for sql in [LIST, LIST_OF_WORKSPACE, ONE, NAMES] {
+        for sql in [
+            SELECT_SESSIONS,
+            SELECT_SESSIONS_OF_WORKSPACE,
+            SELECT_SESSION,
+            SELECT_BY_PREFIX,
+        ] {
             let plan = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
                 .fetch_all(&mut *reader)
                 .await

@@ -4,21 +4,21 @@ use std::collections::HashMap;
 
 use protocol::SessionId;
 
-use crate::checkpoints::{Hash, RecordedKind};
+use crate::checkpoints::{ContentHash, RecordedKind};
 use crate::error::StoreError;
 use crate::rows::unsigned;
-use crate::store::Store;
+use crate::store::SessionStore;
 
-const EVENTS_AND_OUTPUTS: &str = "
+const SELECT_EVENT_AND_OUTPUT_SIZES: &str = "
     SELECT
         (SELECT coalesce(sum(length(e.body)), 0) FROM events e WHERE e.session = s.number),
         (SELECT coalesce(sum(length(o.bytes)), 0) FROM outputs o WHERE o.session = s.number)
     FROM sessions s WHERE s.name = ?1";
 
-const CHECKPOINTS: &str = "
+const SELECT_CHECKPOINT_SIZES: &str = "
     SELECT count(*), coalesce(sum(size), 0) FROM checkpoints WHERE session = ?1";
 
-const WHAT: &str = "measure a session";
+const OPERATION: &str = "measure a session";
 
 /// Bytes of a session in the databases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,15 +37,15 @@ impl SessionSize {
     }
 }
 
-impl Store {
+impl SessionStore {
     /// All zero for an unknown session.
     pub async fn size(&self, session: &SessionId) -> Result<SessionSize, StoreError> {
         let mut reader = self.sessions_db().slow_reader().await?;
-        let row: Option<(i64, i64)> = sqlx::query_as(EVENTS_AND_OUTPUTS)
+        let row: Option<(i64, i64)> = sqlx::query_as(SELECT_EVENT_AND_OUTPUT_SIZES)
             .bind(session.as_str())
             .fetch_optional(&mut *reader)
             .await
-            .map_err(StoreError::database(WHAT))?;
+            .map_err(StoreError::database(OPERATION))?;
         drop(reader);
         let (events, outputs) = row.unwrap_or_default();
         Ok(SessionSize {
@@ -57,29 +57,29 @@ impl Store {
 
     /// How many checkpoints a session has. Old ones may have been removed to free space.
     pub async fn checkpoint_count(&self, session: &SessionId) -> Result<u64, StoreError> {
-        Ok(self.manifests(session).await?.0)
+        Ok(self.manifest_totals(session).await?.0)
     }
 
     /// The number of a session's checkpoints, and the bytes of their lists of files.
-    async fn manifests(&self, session: &SessionId) -> Result<(u64, u64), StoreError> {
+    async fn manifest_totals(&self, session: &SessionId) -> Result<(u64, u64), StoreError> {
         if !self.has_checkpoints() {
             return Ok((0, 0));
         }
         let mut reader = self.checkpoints_db().await?.slow_reader().await?;
-        let (count, size): (i64, i64) = sqlx::query_as(CHECKPOINTS)
+        let (count, size): (i64, i64) = sqlx::query_as(SELECT_CHECKPOINT_SIZES)
             .bind(session.as_str())
             .fetch_one(&mut *reader)
             .await
-            .map_err(StoreError::database(WHAT))?;
+            .map_err(StoreError::database(OPERATION))?;
         Ok((unsigned(count), unsigned(size)))
     }
 
     async fn checkpoints_size(&self, session: &SessionId) -> Result<u64, StoreError> {
-        let (count, lists) = self.manifests(session).await?;
+        let (count, lists) = self.manifest_totals(session).await?;
         if count == 0 {
             return Ok(0);
         }
-        let mut contents: HashMap<Hash, u64> = HashMap::new();
+        let mut contents: HashMap<ContentHash, u64> = HashMap::new();
         for number in self.checkpoint_numbers(session).await? {
             let files = match self.checkpoint(session, number).await {
                 // The contents of a damaged checkpoint are unknown.

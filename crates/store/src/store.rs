@@ -12,34 +12,34 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use crate::database::{Database, carry_out, opening};
+use crate::database::{Database, opening, run_to_completion};
 use crate::error::StoreError;
 use crate::lock::SessionLock;
-use crate::migration::{CHECKPOINTS, SESSIONS};
+use crate::migration::{CHECKPOINTS_SCHEMA, SESSIONS_SCHEMA};
 
 /// An open store. Cheap to clone; clones share its connections.
 #[derive(Debug, Clone)]
-pub struct Store {
-    inner: Arc<Inner>,
+pub struct SessionStore {
+    inner: Arc<SessionStoreInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SessionStoreInner {
     folder: PathBuf,
     sessions: Database,
     /// Opened on first use, for a faster start.
     checkpoints: OnceCell<Database>,
 }
 
-impl Store {
+impl SessionStore {
     /// Opens the store in a folder. Creates both if they are missing.
     ///
     /// Sessions are private, so only the owner can access the folder and its files.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
-        let folder = make_folders(folder)?;
-        let sessions = Database::open(&folder, SESSIONS).await?;
+        let folder = create_folders(folder)?;
+        let sessions = Database::open(&folder, SESSIONS_SCHEMA).await?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SessionStoreInner {
                 folder,
                 sessions,
                 checkpoints: OnceCell::new(),
@@ -49,7 +49,7 @@ impl Store {
 
     /// Opens the databases that are otherwise opened on first use, if they exist. A server must detect at its
     /// start that a newer release wrote them.
-    pub async fn open_rest(&self) -> Result<(), StoreError> {
+    pub async fn open_all(&self) -> Result<(), StoreError> {
         if self.has_checkpoints() {
             self.checkpoints_db().await?;
         }
@@ -59,7 +59,7 @@ impl Store {
     /// Truncates the WALs of the databases, for a clean shutdown.
     pub async fn settle(&self) -> Result<(), StoreError> {
         let store = self.clone();
-        carry_out("empty the log", async move {
+        run_to_completion("empty the log", async move {
             store.inner.sessions.settle().await?;
             match store.inner.checkpoints.get() {
                 Some(checkpoints) => checkpoints.settle().await,
@@ -74,13 +74,13 @@ impl Store {
     }
 
     pub(crate) async fn checkpoints_db(&self) -> Result<&Database, StoreError> {
-        let open = || Database::open(&self.inner.folder, CHECKPOINTS);
+        let open = || Database::open(&self.inner.folder, CHECKPOINTS_SCHEMA);
         self.inner.checkpoints.get_or_try_init(open).await
     }
 
     /// Whether the store has a database of checkpoints.
     pub(crate) fn has_checkpoints(&self) -> bool {
-        self.inner.folder.join(CHECKPOINTS.file).exists()
+        self.inner.folder.join(CHECKPOINTS_SCHEMA.file).exists()
     }
 
     pub(crate) fn lock(&self, session: &protocol::SessionId) -> Result<SessionLock, StoreError> {
@@ -94,7 +94,7 @@ pub(crate) fn locks(folder: &Path) -> PathBuf {
 }
 
 /// Creates a store's folder, and returns its absolute path.
-pub(crate) fn make_folders(folder: &Path) -> Result<PathBuf, StoreError> {
+pub(crate) fn create_folders(folder: &Path) -> Result<PathBuf, StoreError> {
     let make = || -> io::Result<PathBuf> {
         // SQLite would take a relative path that begins with `file:` for a URI.
         let folder = std::path::absolute(folder)?;

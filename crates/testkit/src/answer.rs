@@ -6,22 +6,22 @@ use bytes::Bytes;
 use llm::script::ScriptedReply;
 
 use crate::framing::Framing;
-use crate::gate::Gate;
+use crate::gate::StreamGate;
 
 /// Positions count all events of the stream, including `message_start` and `ping`.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub(crate) kind: Kind,
+pub struct ScriptedAnswer {
+    pub(crate) kind: AnswerKind,
     pub(crate) status: Option<u16>,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) holds: Vec<(usize, Gate)>,
+    pub(crate) holds: Vec<(usize, StreamGate)>,
     pub(crate) inserts: Vec<(usize, Bytes)>,
     pub(crate) end_after: Option<usize>,
     pub(crate) framing: Option<Framing>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum AnswerKind {
     Reply(Box<ScriptedReply>),
     Raw(Vec<RawChunk>),
     HangUp,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone)]
 pub enum RawChunk {
     Bytes(Bytes),
-    Hold(Gate),
+    Hold(StreamGate),
     /// For scripts with a pace. A test that needs to wait should use a gate.
     Pause(Duration),
     /// Breaks the connection. Without it the body ends normally.
@@ -44,8 +44,8 @@ impl RawChunk {
     }
 }
 
-impl Answer {
-    fn new(kind: Kind) -> Self {
+impl ScriptedAnswer {
+    fn new(kind: AnswerKind) -> Self {
         Self {
             kind,
             status: None,
@@ -58,13 +58,13 @@ impl Answer {
     }
 
     pub fn reply(reply: ScriptedReply) -> Self {
-        Self::new(Kind::Reply(Box::new(reply)))
+        Self::new(AnswerKind::Reply(Box::new(reply)))
     }
 
     /// These chunks as the body. The defaults are status 200 and the content type of an event
     /// stream.
     pub fn raw(chunks: impl IntoIterator<Item = RawChunk>) -> Self {
-        Self::new(Kind::Raw(chunks.into_iter().collect()))
+        Self::new(AnswerKind::Raw(chunks.into_iter().collect()))
     }
 
     /// A complete body.
@@ -76,7 +76,7 @@ impl Answer {
 
     /// Closes the connection without an answer.
     pub fn hang_up() -> Self {
-        Self::new(Kind::HangUp)
+        Self::new(AnswerKind::HangUp)
     }
 
     #[must_use]
@@ -94,7 +94,7 @@ impl Answer {
 
     /// Stops at the gate after this many events.
     #[must_use]
-    pub fn hold(mut self, after: usize, gate: &Gate) -> Self {
+    pub fn hold(mut self, after: usize, gate: &StreamGate) -> Self {
         self.holds.push((after, gate.clone()));
         self
     }
@@ -122,7 +122,7 @@ impl Answer {
     }
 }
 
-impl From<ScriptedReply> for Answer {
+impl From<ScriptedReply> for ScriptedAnswer {
     fn from(reply: ScriptedReply) -> Self {
         Self::reply(reply)
     }

@@ -14,24 +14,24 @@ use crate::counter::Counter;
 
 /// The server breaks the connection in the middle of a response.
 #[derive(Debug)]
-pub(crate) struct Broken;
+pub(crate) struct ConnectionBroken;
 
-impl fmt::Display for Broken {
+impl fmt::Display for ConnectionBroken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the script breaks the connection here")
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for ConnectionBroken {}
 
 #[derive(Debug)]
-pub(crate) struct WrittenBody {
-    chunks: mpsc::Receiver<Result<Bytes, Broken>>,
+pub(crate) struct ScriptedBody {
+    chunks: mpsc::Receiver<Result<Bytes, ConnectionBroken>>,
     is_over: bool,
     hang_ups: Arc<Counter>,
 }
 
-impl WrittenBody {
+impl ScriptedBody {
     /// A body that a task writes step by step until the steps end or the client disconnects.
     pub(crate) fn begin(steps: Vec<RawChunk>, hang_ups: &Arc<Counter>) -> Self {
         // Capacity 1: hyper then writes and flushes each chunk before it receives the next one, so
@@ -39,7 +39,7 @@ impl WrittenBody {
         let (writer, chunks) = mpsc::channel(1);
         tokio::spawn(async move {
             tokio::select! {
-                _ = write(steps, &writer) => {}
+                _ = write_steps(steps, &writer) => {}
                 () = writer.closed() => {}
             }
         });
@@ -51,12 +51,12 @@ impl WrittenBody {
     }
 }
 
-type Gone = mpsc::error::SendError<Result<Bytes, Broken>>;
+type BodyDropped = mpsc::error::SendError<Result<Bytes, ConnectionBroken>>;
 
-async fn write(
+async fn write_steps(
     steps: Vec<RawChunk>,
-    writer: &mpsc::Sender<Result<Bytes, Broken>>,
-) -> Result<(), Gone> {
+    writer: &mpsc::Sender<Result<Bytes, ConnectionBroken>>,
+) -> Result<(), BodyDropped> {
     for step in steps {
         match step {
             RawChunk::Bytes(bytes) => writer.send(Ok(bytes)).await?,
@@ -67,20 +67,20 @@ async fn write(
                 gate.pass().await;
             }
             RawChunk::Pause(time) => tokio::time::sleep(time).await,
-            RawChunk::Cut => writer.send(Err(Broken)).await?,
+            RawChunk::Cut => writer.send(Err(ConnectionBroken)).await?,
         }
     }
     Ok(())
 }
 
-impl Body for WrittenBody {
+impl Body for ScriptedBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = ConnectionBroken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionBroken>>> {
         let polled = self.chunks.poll_recv(context);
         if let Poll::Ready(None | Some(Err(_))) = polled {
             self.is_over = true;
@@ -89,7 +89,7 @@ impl Body for WrittenBody {
     }
 }
 
-impl Drop for WrittenBody {
+impl Drop for ScriptedBody {
     fn drop(&mut self) {
         if !self.is_over {
             self.hang_ups.add();

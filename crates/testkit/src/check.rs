@@ -7,7 +7,7 @@ pub(crate) mod openai;
 use hyper::HeaderMap;
 use serde_json::Value;
 
-use crate::record::Recorded;
+use crate::request_log::RecordedRequest;
 
 /// The key sent with a request.
 pub(crate) fn key(headers: &HeaderMap) -> Option<&str> {
@@ -16,7 +16,11 @@ pub(crate) fn key(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The rules that both APIs share: JSON, a model, messages, a limit.
-fn check_envelope(request: &Recorded, limits: &[&str], faults: &mut Vec<String>) -> Option<Value> {
+fn check_envelope(
+    request: &RecordedRequest,
+    limits: &[&str],
+    faults: &mut Vec<String>,
+) -> Option<Value> {
     let kind = request.header("content-type").unwrap_or_default();
     if !kind.starts_with("application/json") {
         faults.push(format!("the content type is `{kind}`"));
@@ -47,13 +51,13 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// Whether it is a valid name of a tool or call.
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
     (1..=64).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
 fn check_tool(name: &Value, schema: &Value, place: usize, faults: &mut Vec<String>) {
-    if !name.as_str().is_some_and(is_name) {
+    if !name.as_str().is_some_and(is_valid_name) {
         faults.push(format!("tools[{place}] has the name {name}"));
     }
     if schema["type"] != "object" {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// A blocking wait that takes longer fails the test instead of hanging it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
@@ -43,13 +43,13 @@ impl Counter {
         let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         let (value, _) = self
             .changed
-            .wait_timeout_while(value, PATIENCE, |value| *value < wanted)
+            .wait_timeout_while(value, WAIT_TIMEOUT, |value| *value < wanted)
             .unwrap_or_else(PoisonError::into_inner);
         let seen = *value;
         drop(value);
         assert!(
             seen >= wanted,
-            "waited {PATIENCE:?} for {what} {wanted}, saw {seen}"
+            "waited {WAIT_TIMEOUT:?} for {what} {wanted}, saw {seen}"
         );
     }
 }

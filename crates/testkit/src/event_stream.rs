@@ -5,20 +5,20 @@ use serde_json::Value;
 
 /// An event stream. Panics on anything that a browser could not read.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventStream {
     answer: Response,
     text: Vec<u8>,
 }
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sent {
+pub struct StreamedEvent {
     pub event: String,
     pub id: Option<u64>,
     pub data: Value,
 }
 
-impl Sent {
+impl StreamedEvent {
     /// The kind of an agent's event; empty for others.
     pub fn kind(&self) -> &str {
         match self.event.as_str() {
@@ -28,7 +28,7 @@ impl Sent {
     }
 }
 
-impl Events {
+impl EventStream {
     pub fn new(answer: Response) -> Self {
         assert_eq!(answer.status(), StatusCode::OK);
         // No proxy may cache or buffer the stream.
@@ -46,12 +46,12 @@ impl Events {
     }
 
     /// The next event; `None` when the stream has ended normally.
-    pub async fn next(&mut self) -> Option<Sent> {
+    pub async fn next(&mut self) -> Option<StreamedEvent> {
         self.try_next().await.expect("the stream is readable")
     }
 
-    /// Like [`Events::next`], for a server that may be killed.
-    pub async fn try_next(&mut self) -> Result<Option<Sent>, reqwest::Error> {
+    /// Like [`EventStream::next`], for a server that may be killed.
+    pub async fn try_next(&mut self) -> Result<Option<StreamedEvent>, reqwest::Error> {
         loop {
             let end = self.text.windows(2).position(|pair| pair == b"\n\n");
             if let Some(end) = end {
@@ -76,7 +76,7 @@ impl Events {
     }
 
     /// The agent's next event of this kind.
-    pub async fn until(&mut self, kind: &str) -> Sent {
+    pub async fn until(&mut self, kind: &str) -> StreamedEvent {
         loop {
             let sent = self.next().await;
             let sent = sent.unwrap_or_else(|| panic!("the stream ended before `{kind}`"));
@@ -87,7 +87,7 @@ impl Events {
     }
 
     /// All events up to the end of the stream.
-    pub async fn all(mut self) -> Vec<Sent> {
+    pub async fn all(mut self) -> Vec<StreamedEvent> {
         let mut all = Vec::new();
         while let Some(sent) = self.next().await {
             all.push(sent);
@@ -97,7 +97,7 @@ impl Events {
 }
 
 /// `None` for comments and for blocks that only set the retry delay.
-fn parse(block: &str) -> Option<Sent> {
+fn parse(block: &str) -> Option<StreamedEvent> {
     let mut event = None;
     let mut id = None;
     let mut data = String::new();
@@ -113,7 +113,7 @@ fn parse(block: &str) -> Option<Sent> {
             other => panic!("{other:?}"),
         }
     }
-    Some(Sent {
+    Some(StreamedEvent {
         event: event?,
         id,
         data: serde_json::from_str(&data).expect("data is JSON"),

@@ -7,7 +7,7 @@ use crate::answer::RawChunk;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Framing {
     pub chunking: Chunking,
-    pub line_ends: LineEnds,
+    pub line_ends: LineEnding,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Chunking {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LineEnds {
+pub enum LineEnding {
     #[default]
     Lf,
     CrLf,
@@ -44,7 +44,7 @@ impl Framing {
         }
     }
 
-    pub fn lines(line_ends: LineEnds) -> Self {
+    pub fn lines(line_ends: LineEnding) -> Self {
         Self {
             line_ends,
             ..Self::default()
@@ -53,11 +53,11 @@ impl Framing {
 
     /// An event with its line ends converted. JSON has no raw line ends, so all of them belong to
     /// the event.
-    pub(crate) fn end_lines(self, event: String) -> Bytes {
+    pub(crate) fn convert_line_ends(self, event: String) -> Bytes {
         match self.line_ends {
-            LineEnds::Lf => event,
-            LineEnds::CrLf => event.replace('\n', "\r\n"),
-            LineEnds::Cr => event.replace('\n', "\r"),
+            LineEnding::Lf => event,
+            LineEnding::CrLf => event.replace('\n', "\r\n"),
+            LineEnding::Cr => event.replace('\n', "\r"),
         }
         .into()
     }

@@ -6,17 +6,17 @@ use crate::counter::Counter;
 
 /// Initially closed; stays open once opened. Clones share the same gate.
 #[derive(Debug, Clone, Default)]
-pub struct Gate {
-    shared: Arc<Shared>,
+pub struct StreamGate {
+    shared: Arc<GateCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct GateCounters {
     reached: Counter,
     opened: Counter,
 }
 
-impl Gate {
+impl StreamGate {
     pub fn new() -> Self {
         Self::default()
     }
@@ -31,7 +31,7 @@ impl Gate {
         self.shared.reached.reaches(1).await;
     }
 
-    /// Blocking version of [`Gate::reached`], for a test without a runtime.
+    /// Blocking version of [`StreamGate::reached`], for a test without a runtime.
     pub fn wait_reached(&self) {
         self.shared.reached.wait(1, "arrival at the gate");
     }

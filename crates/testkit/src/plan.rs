@@ -5,47 +5,49 @@ use bytes::Bytes;
 use llm::script::{ScriptedError, ScriptedReply};
 use serde_json::Value;
 
-use crate::answer::{Answer, Kind, RawChunk};
+use crate::answer::{AnswerKind, RawChunk, ScriptedAnswer};
 use crate::framing::Framing;
-use crate::wire::{Event, Speech, Wire, anthropic, openai};
+use crate::wire::{ModelApi, ReplyContext, WireEvent, anthropic, openai};
 
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ResponsePlan {
     pub(crate) status: u16,
     /// In order. A later header replaces an earlier one of the same name.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) steps: Vec<RawChunk>,
 }
 
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream; charset=utf-8";
+const JSON_CONTENT_TYPE: &str = "application/json";
+const EVENTS_CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 
 /// `None` to close the connection. `speech` provides the context of a scripted reply.
 pub(crate) fn plan<'a>(
-    answer: &'a Answer,
-    wire: Wire,
+    answer: &'a ScriptedAnswer,
+    wire: ModelApi,
     framing: Framing,
-    speech: impl FnOnce(&'a ScriptedReply) -> Speech<'a>,
-) -> Option<Plan> {
+    speech: impl FnOnce(&'a ScriptedReply) -> ReplyContext<'a>,
+) -> Option<ResponsePlan> {
     let framing = answer.framing.unwrap_or(framing);
     let mut plan = match &answer.kind {
-        Kind::HangUp => return None,
-        Kind::Raw(chunks) => Plan::new(200, EVENTS, framing.cut(chunks.clone())),
-        Kind::Reply(reply) => match &reply.error {
-            Some(error) if error.after.is_none() => refuse(wire, error),
+        AnswerKind::HangUp => return None,
+        AnswerKind::Raw(chunks) => {
+            ResponsePlan::new(200, EVENTS_CONTENT_TYPE, framing.cut(chunks.clone()))
+        }
+        AnswerKind::Reply(reply) => match &reply.error {
+            Some(error) if error.after.is_none() => plan_error(wire, error),
             error => {
                 let speech = speech(reply);
                 let is_stream =
-                    speech.asked.stream && !(wire == Wire::OpenAi && speech.dialect.no_stream);
+                    speech.asked.stream && !(wire == ModelApi::OpenAi && speech.dialect.no_stream);
                 if is_stream {
-                    stream(answer, wire, framing, &speech, error.as_ref())
+                    plan_stream(answer, wire, framing, &speech, error.as_ref())
                 } else {
-                    whole(wire, &speech)
+                    plan_unstreamed(wire, &speech)
                 }
             }
         },
     };
-    if let Kind::Reply(reply) = &answer.kind
+    if let AnswerKind::Reply(reply) = &answer.kind
         && !reply.delay().is_zero()
     {
         plan.steps.insert(0, RawChunk::Pause(reply.delay()));
@@ -55,7 +57,7 @@ pub(crate) fn plan<'a>(
     Some(plan)
 }
 
-impl Plan {
+impl ResponsePlan {
     fn new(status: u16, content_type: &str, steps: Vec<RawChunk>) -> Self {
         Self {
             status,
@@ -65,32 +67,36 @@ impl Plan {
     }
 
     fn json(status: u16, body: &Value) -> Self {
-        Self::new(status, JSON, vec![RawChunk::bytes(body.to_string())])
+        Self::new(
+            status,
+            JSON_CONTENT_TYPE,
+            vec![RawChunk::bytes(body.to_string())],
+        )
     }
 }
 
 /// An error instead of the reply.
-pub(crate) fn refuse(wire: Wire, error: &ScriptedError) -> Plan {
+pub(crate) fn plan_error(wire: ModelApi, error: &ScriptedError) -> ResponsePlan {
     let body = match wire {
-        Wire::Anthropic => anthropic::error(error),
-        Wire::OpenAi => openai::error(error),
+        ModelApi::Anthropic => anthropic::error(error),
+        ModelApi::OpenAi => openai::error(error),
     };
-    let mut plan = Plan::json(error.status, &body);
+    let mut plan = ResponsePlan::json(error.status, &body);
     plan.headers.extend(error.headers.iter().cloned());
     plan
 }
 
 /// The answer to a request that counts tokens.
-pub(crate) fn count(tokens: u64) -> Plan {
-    Plan::json(200, &serde_json::json!({"input_tokens": tokens}))
+pub(crate) fn count(tokens: u64) -> ResponsePlan {
+    ResponsePlan::json(200, &serde_json::json!({"input_tokens": tokens}))
 }
 
-fn whole(wire: Wire, speech: &Speech<'_>) -> Plan {
+fn plan_unstreamed(wire: ModelApi, speech: &ReplyContext<'_>) -> ResponsePlan {
     let body = match wire {
-        Wire::Anthropic => anthropic::whole(speech),
-        Wire::OpenAi => openai::whole(speech),
+        ModelApi::Anthropic => anthropic::message_object(speech),
+        ModelApi::OpenAi => openai::whole(speech),
     };
-    let mut plan = Plan::json(200, &body);
+    let mut plan = ResponsePlan::json(200, &body);
     if speech.reply.cut_after.is_some() {
         let text = Bytes::from(body.to_string());
         let half = text.slice(..text.len() / 2);
@@ -99,23 +105,23 @@ fn whole(wire: Wire, speech: &Speech<'_>) -> Plan {
     plan
 }
 
-fn stream(
-    answer: &Answer,
-    wire: Wire,
+fn plan_stream(
+    answer: &ScriptedAnswer,
+    wire: ModelApi,
     framing: Framing,
-    speech: &Speech<'_>,
+    speech: &ReplyContext<'_>,
     error: Option<&ScriptedError>,
-) -> Plan {
+) -> ResponsePlan {
     let mut events = match wire {
-        Wire::Anthropic => anthropic::events(speech),
-        Wire::OpenAi => openai::events(speech),
+        ModelApi::Anthropic => anthropic::events(speech),
+        ModelApi::OpenAi => openai::events(speech),
     };
     let cut = speech.reply.cut_after;
     if let Some(error) = error {
         events.truncate(error.after.unwrap_or(0));
         events.push(match wire {
-            Wire::Anthropic => anthropic::error_event(error),
-            Wire::OpenAi => openai::error_event(error),
+            ModelApi::Anthropic => anthropic::error_event(error),
+            ModelApi::OpenAi => openai::error_event(error),
         });
     }
     let lengths = [cut, answer.end_after].into_iter().flatten();
@@ -124,16 +130,16 @@ fn stream(
     if cut.is_some() {
         steps.push(RawChunk::Cut);
     }
-    Plan::new(200, EVENTS, framing.cut(steps))
+    ResponsePlan::new(200, EVENTS_CONTENT_TYPE, framing.cut(steps))
 }
 
 /// The events with everything that comes between them. Insertions beyond the last event go to the
 /// end.
 fn interleave(
-    answer: &Answer,
+    answer: &ScriptedAnswer,
     framing: Framing,
-    speech: &Speech<'_>,
-    events: Vec<Event>,
+    speech: &ReplyContext<'_>,
+    events: Vec<WireEvent>,
 ) -> Vec<RawChunk> {
     let count = events.len();
     let between = |place: usize, steps: &mut Vec<RawChunk>| {
@@ -155,7 +161,7 @@ fn interleave(
         if event.paced && !speech.reply.pace().is_zero() {
             steps.push(RawChunk::Pause(speech.reply.pace()));
         }
-        steps.push(RawChunk::Bytes(framing.end_lines(event.text)));
+        steps.push(RawChunk::Bytes(framing.convert_line_ends(event.text)));
     }
     between(count, &mut steps);
     steps

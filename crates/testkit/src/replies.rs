@@ -6,54 +6,54 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use llm::script::{Script, ScriptedReply};
 
-use crate::answer::Answer;
-use crate::record::Recorded;
+use crate::answer::ScriptedAnswer;
+use crate::request_log::RecordedRequest;
 
 /// Each request gets the next answer. After the last one, requests get an error that says so.
 pub struct Replies {
-    source: Source,
+    source: ReplySource,
 }
 
-enum Source {
+enum ReplySource {
     List {
-        rest: VecDeque<Answer>,
+        rest: VecDeque<ScriptedAnswer>,
         given: usize,
     },
-    Decider(Box<dyn FnMut(&Recorded) -> Answer + Send>),
+    Decider(Box<dyn FnMut(&RecordedRequest) -> ScriptedAnswer + Send>),
 }
 
 impl Replies {
-    pub fn list<T: Into<Answer>>(answers: impl IntoIterator<Item = T>) -> Self {
+    pub fn list<T: Into<ScriptedAnswer>>(answers: impl IntoIterator<Item = T>) -> Self {
         let rest = answers.into_iter().map(Into::into).collect();
         Self {
-            source: Source::List { rest, given: 0 },
+            source: ReplySource::List { rest, given: 0 },
         }
     }
 
     /// For conversations that are too long to write down.
-    pub fn decide<T: Into<Answer>>(
-        mut decide: impl FnMut(&Recorded) -> T + Send + 'static,
+    pub fn decide<T: Into<ScriptedAnswer>>(
+        mut decide: impl FnMut(&RecordedRequest) -> T + Send + 'static,
     ) -> Self {
         Self {
-            source: Source::Decider(Box::new(move |request| decide(request).into())),
+            source: ReplySource::Decider(Box::new(move |request| decide(request).into())),
         }
     }
 
     /// The answer, or the error in the test that should have provided one.
-    pub(crate) fn next(&mut self, request: &Recorded) -> Result<Answer, String> {
+    pub(crate) fn next(&mut self, request: &RecordedRequest) -> Result<ScriptedAnswer, String> {
         match &mut self.source {
-            Source::List { rest, given } => Ok(match rest.pop_front() {
+            ReplySource::List { rest, given } => Ok(match rest.pop_front() {
                 Some(answer) => {
                     *given += 1;
                     answer
                 }
-                None => Answer::reply(ScriptedReply::error(
+                None => ScriptedAnswer::reply(ScriptedReply::error(
                     400,
                     "invalid_request_error",
                     &format!("the script ends after {given} replies"),
                 )),
             }),
-            Source::Decider(decide) => catch_unwind(AssertUnwindSafe(|| decide(request)))
+            ReplySource::Decider(decide) => catch_unwind(AssertUnwindSafe(|| decide(request)))
                 .map_err(|_| "the test's own closure panicked".to_owned()),
         }
     }
@@ -62,8 +62,8 @@ impl Replies {
 impl fmt::Debug for Replies {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::List { rest, .. } => formatter.debug_tuple("Replies").field(rest).finish(),
-            Source::Decider(_) => formatter.write_str("Replies(closure)"),
+            ReplySource::List { rest, .. } => formatter.debug_tuple("Replies").field(rest).finish(),
+            ReplySource::Decider(_) => formatter.write_str("Replies(closure)"),
         }
     }
 }
@@ -80,19 +80,19 @@ impl From<ScriptedReply> for Replies {
     }
 }
 
-impl From<Answer> for Replies {
-    fn from(answer: Answer) -> Self {
+impl From<ScriptedAnswer> for Replies {
+    fn from(answer: ScriptedAnswer) -> Self {
         Self::list([answer])
     }
 }
 
-impl<T: Into<Answer>> From<Vec<T>> for Replies {
+impl<T: Into<ScriptedAnswer>> From<Vec<T>> for Replies {
     fn from(answers: Vec<T>) -> Self {
         Self::list(answers)
     }
 }
 
-impl<T: Into<Answer>, const COUNT: usize> From<[T; COUNT]> for Replies {
+impl<T: Into<ScriptedAnswer>, const COUNT: usize> From<[T; COUNT]> for Replies {
     fn from(answers: [T; COUNT]) -> Self {
         Self::list(answers)
     }

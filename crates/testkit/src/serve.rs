@@ -9,21 +9,21 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use llm::script::ScriptedError;
 
-use crate::answer::{Answer, Kind};
-use crate::body::{Broken, WrittenBody};
+use crate::answer::{AnswerKind, ScriptedAnswer};
+use crate::body::{ConnectionBroken, ScriptedBody};
 use crate::check;
 use crate::counter::Counter;
-use crate::plan::{Plan, count, plan, refuse};
-use crate::record::{Record, Recorded};
+use crate::plan::{ResponsePlan, count, plan, plan_error};
 use crate::replies::Replies;
-use crate::settings::Settings;
-use crate::wire::{Asked, Speech, Wire};
+use crate::request_log::{RecordedRequest, RequestLog};
+use crate::settings::ModelServerSettings;
+use crate::wire::{ModelApi, ReplyContext, RequestHead};
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
+pub(crate) struct ServerState {
+    pub(crate) settings: ModelServerSettings,
     pub(crate) replies: Mutex<Replies>,
-    pub(crate) record: Record,
+    pub(crate) record: RequestLog,
     pub(crate) connected: Counter,
     pub(crate) counted: Counter,
     pub(crate) hang_ups: Arc<Counter>,
@@ -33,36 +33,40 @@ pub(crate) struct Shared {
 }
 
 pub(crate) async fn serve(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     request: Request<Incoming>,
-) -> Result<Response<WrittenBody>, Broken> {
+) -> Result<Response<ScriptedBody>, ConnectionBroken> {
     let (parts, body) = request.into_parts();
-    let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-    let arrived = Recorded {
+    let body = body
+        .collect()
+        .await
+        .map_err(|_| ConnectionBroken)?
+        .to_bytes();
+    let arrived = RecordedRequest {
         number: 0,
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
         body,
     };
     let plan = match (parts.method.as_str(), parts.uri.path()) {
-        ("POST", "/v1/messages") => shared.reply(Wire::Anthropic, arrived),
-        ("POST", "/v1/chat/completions") => shared.reply(Wire::OpenAi, arrived),
+        ("POST", "/v1/messages") => shared.reply(ModelApi::Anthropic, arrived),
+        ("POST", "/v1/chat/completions") => shared.reply(ModelApi::OpenAi, arrived),
         ("POST", "/v1/messages/count_tokens") => Some(shared.count(&arrived)),
         (method, path) => {
             let message = format!("no `{method} {path}` here");
-            Some(refuse(
-                Wire::Anthropic,
-                &mistake(404, "not_found_error", message),
+            Some(plan_error(
+                ModelApi::Anthropic,
+                &scripted_error(404, "not_found_error", message),
             ))
         }
     };
-    let plan = plan.ok_or(Broken)?;
+    let plan = plan.ok_or(ConnectionBroken)?;
     Ok(shared.respond(plan))
 }
 
-impl Shared {
+impl ServerState {
     /// Has no await, so that requests are numbered and answered in the same order.
-    fn reply(&self, wire: Wire, arrived: Recorded) -> Option<Plan> {
+    fn reply(&self, wire: ModelApi, arrived: RecordedRequest) -> Option<ResponsePlan> {
         let request = self.record.add(arrived, self.settings.keep);
         let refused = self.look(
             wire,
@@ -77,48 +81,57 @@ impl Shared {
             Ok(answer) => answer,
             Err(fault) => {
                 lock(&self.violations).push(format!("request {}: {fault}", request.number));
-                Answer::hang_up()
+                ScriptedAnswer::hang_up()
             }
         };
-        let asked: Asked = serde_json::from_slice(&request.body).unwrap_or_default();
+        let asked: RequestHead = serde_json::from_slice(&request.body).unwrap_or_default();
         let dialect = self.settings.dialect;
-        let speech = |reply| Speech {
+        let speech = |reply| ReplyContext {
             reply,
             asked: &asked,
             dialect,
             number: request.number,
             length: request.body.len(),
         };
-        if let Kind::Reply(reply) = &answer.kind
+        if let AnswerKind::Reply(reply) = &answer.kind
             && reply.thinking.is_some()
-            && wire == Wire::Anthropic
+            && wire == ModelApi::Anthropic
         {
             lock(&self.thoughtful).extend(speech(reply).call_ids());
         }
         plan(&answer, wire, self.settings.framing, speech)
     }
 
-    fn count(&self, arrived: &Recorded) -> Plan {
+    fn count(&self, arrived: &RecordedRequest) -> ResponsePlan {
         self.counted.add();
-        if let Some(refused) = self.look(Wire::Anthropic, arrived, "count", true) {
+        if let Some(refused) = self.look(ModelApi::Anthropic, arrived, "count", true) {
             return refused;
         }
         match self.settings.count {
             Ok(tokens) => count(tokens),
             Err(status) => {
                 let message = "this test does not support counting".to_owned();
-                refuse(Wire::Anthropic, &mistake(status, "api_error", message))
+                plan_error(
+                    ModelApi::Anthropic,
+                    &scripted_error(status, "api_error", message),
+                )
             }
         }
     }
 
     /// Records the faults of a request. Refuses a wrong key, as providers do.
-    fn look(&self, wire: Wire, request: &Recorded, what: &str, is_count: bool) -> Option<Plan> {
+    fn look(
+        &self,
+        wire: ModelApi,
+        request: &RecordedRequest,
+        what: &str,
+        is_count: bool,
+    ) -> Option<ResponsePlan> {
         if self.settings.check {
             let thoughtful = lock(&self.thoughtful);
             let faults = match wire {
-                Wire::Anthropic => check::anthropic::check(request, is_count, &thoughtful),
-                Wire::OpenAi => check::openai::check(request),
+                ModelApi::Anthropic => check::anthropic::check(request, is_count, &thoughtful),
+                ModelApi::OpenAi => check::openai::check(request),
             };
             let faults = faults.into_iter().map(|fault| format!("{what}: {fault}"));
             lock(&self.violations).extend(faults);
@@ -126,12 +139,12 @@ impl Shared {
         let wanted = self.settings.key.as_deref()?;
         (check::key(&request.headers) != Some(wanted)).then(|| {
             let message = "invalid x-api-key".to_owned();
-            refuse(wire, &mistake(401, "authentication_error", message))
+            plan_error(wire, &scripted_error(401, "authentication_error", message))
         })
     }
 
-    fn respond(&self, plan: Plan) -> Response<WrittenBody> {
-        let mut response = Response::new(WrittenBody::begin(plan.steps, &self.hang_ups));
+    fn respond(&self, plan: ResponsePlan) -> Response<ScriptedBody> {
+        let mut response = Response::new(ScriptedBody::begin(plan.steps, &self.hang_ups));
         *response.status_mut() =
             StatusCode::from_u16(plan.status).expect("a script has valid statuses");
         let number = self.record.count();
@@ -149,7 +162,7 @@ impl Shared {
     }
 }
 
-fn mistake(status: u16, kind: &str, message: String) -> ScriptedError {
+fn scripted_error(status: u16, kind: &str, message: String) -> ScriptedError {
     ScriptedError {
         status,
         kind: kind.to_owned(),

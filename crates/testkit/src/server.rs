@@ -13,17 +13,17 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::counter::Counter;
-use crate::record::{Record, Recorded};
 use crate::replies::Replies;
-use crate::serve::{Shared, lock, serve};
-use crate::settings::Settings;
+use crate::request_log::{RecordedRequest, RequestLog};
+use crate::serve::{ServerState, lock, serve};
+use crate::settings::ModelServerSettings;
 
 /// A scripted model server on 127.0.0.1. Dropping it stops it, and panics if a request broke a
 /// rule.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,14 +31,14 @@ pub struct ModelServer {
 impl ModelServer {
     /// Needs no runtime, and does not block one.
     pub fn start(replies: impl Into<Replies>) -> Self {
-        Self::start_with(replies, Settings::default())
+        Self::start_with(replies, ModelServerSettings::default())
     }
 
-    pub fn start_with(replies: impl Into<Replies>, settings: Settings) -> Self {
-        let shared = Arc::new(Shared {
+    pub fn start_with(replies: impl Into<Replies>, settings: ModelServerSettings) -> Self {
+        let shared = Arc::new(ServerState {
             settings,
             replies: Mutex::new(replies.into()),
-            record: Record::default(),
+            record: RequestLog::default(),
             connected: Counter::default(),
             counted: Counter::default(),
             hang_ups: Arc::default(),
@@ -74,7 +74,7 @@ impl ModelServer {
     }
 
     /// Requests for a reply so far, in order. Requests that only count tokens are not included.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.record.all()
     }
 
@@ -94,12 +94,12 @@ impl ModelServer {
     }
 
     /// The next request that was not returned yet, as soon as it arrives, before its reply.
-    pub async fn next_request(&self) -> Recorded {
+    pub async fn next_request(&self) -> RecordedRequest {
         self.shared.record.next().await
     }
 
     /// Blocks until request `number` has arrived. The first has number 1.
-    pub fn wait_for(&self, number: usize) -> Recorded {
+    pub fn wait_for(&self, number: usize) -> RecordedRequest {
         self.shared.record.wait(number)
     }
 
@@ -127,7 +127,7 @@ impl ModelServer {
     ///
     /// # Panics
     /// If a request broke a rule.
-    pub fn finish(self) -> Vec<Recorded> {
+    pub fn finish(self) -> Vec<RecordedRequest> {
         self.requests()
     }
 }
@@ -144,11 +144,11 @@ impl Drop for ModelServer {
         }
         assert!(ended, "the model server panicked");
         let violations = self.violations();
-        assert!(violations.is_empty(), "{}", list(&violations));
+        assert!(violations.is_empty(), "{}", format_violations(&violations));
     }
 }
 
-fn list(violations: &[String]) -> String {
+fn format_violations(violations: &[String]) -> String {
     let mut text = "requests that a provider would refuse:".to_owned();
     for violation in violations {
         write!(text, "\n  {violation}").expect("writing to a string does not fail");
@@ -156,7 +156,7 @@ fn list(violations: &[String]) -> String {
     text
 }
 
-fn run(listener: std::net::TcpListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
+fn run(listener: std::net::TcpListener, shared: &Arc<ServerState>, stopped: oneshot::Receiver<()>) {
     // One thread, so that replies are chosen in the order in which requests arrive.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -172,7 +172,7 @@ fn run(listener: std::net::TcpListener, shared: &Arc<Shared>, stopped: oneshot::
     });
 }
 
-async fn accept(listener: TcpListener, shared: &Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: &Arc<ServerState>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             continue;

@@ -3,7 +3,7 @@
 use crate::framing::Framing;
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ModelServerSettings {
     pub framing: Framing,
     pub dialect: Dialect,
     /// Whether requests are checked against the providers' rules. A check costs time proportional
@@ -17,7 +17,7 @@ pub struct Settings {
     pub count: Result<u64, u16>,
 }
 
-impl Default for Settings {
+impl Default for ModelServerSettings {
     fn default() -> Self {
         Self {
             framing: Framing::default(),
@@ -30,7 +30,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ModelServerSettings {
     /// For benchmarks: no checks, one chunk per reply, and no request history.
     pub fn fast() -> Self {
         Self {

@@ -14,14 +14,14 @@ use crate::settings::Dialect;
 
 /// The two model APIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum ModelApi {
     Anthropic,
     OpenAi,
 }
 
 /// One event of a stream, with LF line ends.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct WireEvent {
     pub(crate) text: String,
     /// Whether the script's pace delays it.
     pub(crate) paced: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Event {
 /// history costs little.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestHead {
     pub(crate) model: String,
     pub(crate) stream: bool,
     stream_options: Option<StreamOptions>,
@@ -46,9 +46,9 @@ struct StreamOptions {
 
 /// A reply and the request that it answers.
 #[derive(Debug)]
-pub(crate) struct Speech<'a> {
+pub(crate) struct ReplyContext<'a> {
     pub(crate) reply: &'a ScriptedReply,
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a RequestHead,
     pub(crate) dialect: Dialect,
     /// Number of the request within this server.
     pub(crate) number: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Speech<'a> {
     pub(crate) length: usize,
 }
 
-impl Speech<'_> {
+impl ReplyContext<'_> {
     /// Deterministic, and unique among the replies of a conversation, even if the conversation
     /// continues with another server or a failed reply is repeated.
     fn serial(&self) -> String {
@@ -77,8 +77,8 @@ impl Speech<'_> {
             let texts = [&self.reply.thinking, &self.reply.text];
             let said: usize = texts.into_iter().flatten().map(String::len).sum();
             Usage {
-                input_tokens: tokens(self.length),
-                output_tokens: tokens(said + inputs),
+                input_tokens: estimate_tokens(self.length),
+                output_tokens: estimate_tokens(said + inputs),
                 ..Usage::default()
             }
         })
@@ -90,7 +90,7 @@ impl Speech<'_> {
     }
 }
 
-fn tokens(bytes: usize) -> u64 {
+fn estimate_tokens(bytes: usize) -> u64 {
     bytes.div_ceil(4).max(1) as u64
 }
 
@@ -117,11 +117,11 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Text in pieces that end anywhere, even within JSON tokens and escapes.
 fn pieces(text: &str) -> Vec<&str> {
-    const LENGTH: usize = 11;
+    const PIECE_BYTES: usize = 11;
     let mut pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.ceil_char_boundary(LENGTH));
+        let (piece, after) = rest.split_at(rest.ceil_char_boundary(PIECE_BYTES));
         pieces.push(piece);
         rest = after;
     }

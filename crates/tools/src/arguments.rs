@@ -25,7 +25,7 @@ fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
     let expected = schema["type"].as_str().unwrap_or_default();
     let value = reread(expected, value);
     let fits = match (expected, value) {
-        ("object", Value::Object(fields)) => return conform_fields(schema, fields, path),
+        ("object", Value::Object(fields)) => return coerce_fields(schema, fields, path),
         ("array", Value::Array(items)) => {
             let items = items.into_iter().enumerate();
             let items =
@@ -40,7 +40,7 @@ fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
         ("string", Value::String(text)) => match schema["enum"].as_array() {
             Some(choices) if !choices.iter().any(|choice| choice == &text) => {
                 let choices = choices.iter().filter_map(Value::as_str);
-                return Err(at(
+                return Err(at_path(
                     path,
                     &format!("expected one of {}, got `{text}`", names(choices)),
                 ));
@@ -58,14 +58,14 @@ fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
             "integer" => "a whole number from 0 on".to_owned(),
             _ => format!("a {expected}"),
         };
-        at(
+        at_path(
             path,
             &format!("expected {expected}, got {}", describe(&value)),
         )
     })
 }
 
-fn conform_fields(schema: &Value, fields: Map<String, Value>, path: &str) -> Result<Value, String> {
+fn coerce_fields(schema: &Value, fields: Map<String, Value>, path: &str) -> Result<Value, String> {
     let empty = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&empty);
     let known = || properties.keys().map(String::as_str);
@@ -128,7 +128,7 @@ fn whole(number: &Number) -> Option<Value> {
     whole.map(Value::from)
 }
 
-fn at(path: &str, what: &str) -> String {
+fn at_path(path: &str, what: &str) -> String {
     match path {
         "" => what.to_owned(),
         _ => format!("`{path}`: {what}"),
@@ -153,17 +153,17 @@ fn similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_'], "");
     let name = plain(name);
     known
-        .map(|one| (distance(&name, &plain(one)), one))
-        .filter(|(distance, one)| {
+        .map(|one| (edit_distance(&name, &plain(one)), one))
+        .filter(|(edit_distance, one)| {
             let one = plain(one);
-            *distance <= 2.min(one.len() / 2) || name.contains(&one) || one.contains(&name)
+            *edit_distance <= 2.min(one.len() / 2) || name.contains(&one) || one.contains(&name)
         })
         .min()
         .map(|(_, one)| one)
 }
 
 /// Levenshtein distance. Names are short, so the quadratic cost does not matter.
-fn distance(one: &str, other: &str) -> usize {
+fn edit_distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, left) in one.chars().take(64).enumerate() {

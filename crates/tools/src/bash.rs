@@ -8,29 +8,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox::Sandbox;
-use sandbox::request::Progress;
+use sandbox::request::ShellProgress;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bounded::Bounded;
-use crate::ending::{describe, limit_behind, wall_behind};
-use crate::shells::{Job, Shells};
-use crate::shown::{failure, name};
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::bounded::BoundedOutput;
+use crate::display::{name, to_tool_error};
+use crate::ending::{describe, exceeded_limit, isolation_note};
+use crate::shells::{ShellJob, ShellRegistry};
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
 /// Name of the shell session.
-const SESSION: &str = "main";
+const SESSION_NAME: &str = "main";
 
-const WAIT: u64 = 120;
-pub(crate) const LONGEST_WAIT: u64 = 600;
+const DEFAULT_WAIT_SECONDS: u64 = 120;
+pub(crate) const MAX_WAIT_SECONDS: u64 = 600;
 
 /// How long to wait for a background command: enough to see it fail immediately.
-const BRIEFLY: Duration = Duration::from_millis(200);
+const BACKGROUND_WAIT: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-pub(crate) struct Bash {
-    pub(crate) shells: Arc<Shells>,
+pub(crate) struct BashTool {
+    pub(crate) shells: Arc<ShellRegistry>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,11 +43,11 @@ pub(crate) struct Arguments {
     background: Option<bool>,
 }
 
-impl Typed for Bash {
+impl TypedTool for BashTool {
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = "Runs a command in a persistent bash session in the \
         sandbox: folder and variables persist. `bash_job` writes to its standard input.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: ToolAccess = ToolAccess::Changes;
 
     type Arguments = Arguments;
 
@@ -58,39 +58,44 @@ impl Typed for Bash {
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let sandbox = context.sandbox;
         let wait = match arguments.background {
-            Some(true) => BRIEFLY,
-            _ => Duration::from_secs(arguments.timeout.unwrap_or(WAIT).min(LONGEST_WAIT)),
+            Some(true) => BACKGROUND_WAIT,
+            _ => Duration::from_secs(
+                arguments
+                    .timeout
+                    .unwrap_or(DEFAULT_WAIT_SECONDS)
+                    .min(MAX_WAIT_SECONDS),
+            ),
         };
-        let job = Job {
+        let job = ShellJob {
             started: Instant::now(),
             memory_kills: sandbox.memory_kills().await,
         };
-        let mut printed = Bounded::default();
+        let mut printed = BoundedOutput::default();
         let print = |bytes: bytes::Bytes, is_error| {
             (context.print)(&bytes, is_error);
             printed.push(&bytes, is_error);
         };
         let progress = tokio::select! {
-            progress = sandbox.shell(SESSION, &arguments.command, wait, print) => {
-                Some(progress.map_err(failure)?)
+            progress = sandbox.shell(SESSION_NAME, &arguments.command, wait, print) => {
+                Some(progress.map_err(to_tool_error)?)
             }
             // Dropping the future of `shell` kills the command.
             () = context.cancel.cancelled() => None,
         };
         let Some(progress) = progress else {
-            return interrupted(printed, context).await;
+            return report_interrupted(printed, context).await;
         };
-        self.shells.note(sandbox, &progress, job);
+        self.shells.record_progress(sandbox, &progress, job);
         if progress.exit.is_none() || progress.output_open {
             (context.background)(progress.job, &arguments.command);
         }
         let mut result = report(printed, &progress, job, context).await;
         if let Some(cwd) = &progress.cwd
-            && self.shells.moved_to(sandbox, cwd)
+            && self.shells.update_cwd(sandbox, cwd)
         {
             let cwd = name(cwd);
             result.notes.push(format!("[the folder is now {cwd}]"));
@@ -99,9 +104,12 @@ impl Typed for Bash {
     }
 }
 
-async fn interrupted(printed: Bounded, context: Context<'_>) -> Result<ToolOutput, ToolError> {
+async fn report_interrupted(
+    printed: BoundedOutput,
+    context: ToolContext<'_>,
+) -> Result<ToolOutput, ToolError> {
     let (text, kept) = printed.render(context.outputs).await;
-    let result = Report {
+    let result = CommandReport {
         text,
         notes: Vec::new(),
         state: "interrupted: the command was ended".to_owned(),
@@ -115,14 +123,14 @@ async fn interrupted(printed: Bounded, context: Context<'_>) -> Result<ToolOutpu
 }
 
 /// A result under construction: the output, then notes, then the state as the last line.
-pub(crate) struct Report {
+pub(crate) struct CommandReport {
     pub(crate) text: String,
     pub(crate) notes: Vec<String>,
     pub(crate) state: String,
     pub(crate) output: ToolOutput,
 }
 
-impl Report {
+impl CommandReport {
     pub(crate) fn into_output(self) -> ToolOutput {
         let mut text = self.text;
         for line in self.notes.iter().chain([&self.state]) {
@@ -140,11 +148,11 @@ impl Report {
 
 /// Describes the progress of a command for the model.
 pub(crate) async fn report(
-    printed: Bounded,
-    progress: &Progress,
-    job: Job,
-    context: Context<'_>,
-) -> Report {
+    printed: BoundedOutput,
+    progress: &ShellProgress,
+    job: ShellJob,
+    context: ToolContext<'_>,
+) -> CommandReport {
     let sandbox: &Sandbox = context.sandbox;
     let (text, kept) = printed.render(context.outputs).await;
     let mut notes = Vec::new();
@@ -164,25 +172,25 @@ pub(crate) async fn report(
         ),
         Some(exit) => {
             let kills = match exit.status {
-                sandbox::request::Status::Code(0) => 0,
+                sandbox::request::CommandStatus::Code(0) => 0,
                 _ => sandbox
                     .memory_kills()
                     .await
                     .saturating_sub(job.memory_kills),
             };
-            is_error = exit.status != sandbox::request::Status::Code(0);
+            is_error = exit.status != sandbox::request::CommandStatus::Code(0);
             if is_error {
-                notes.extend(wall_behind(&text, sandbox.network()));
+                notes.extend(isolation_note(&text, sandbox.network()));
             }
             if progress.output_open {
                 notes.push(format!(
                     "[what it started still runs, as job {number}: `bash_job` polls or kills it]"
                 ));
             }
-            describe(exit, limit_behind(exit, kills), sandbox)
+            describe(exit, exceeded_limit(exit, kills), sandbox)
         }
     };
-    Report {
+    CommandReport {
         text,
         notes,
         state,

@@ -5,40 +5,40 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sandbox::SandboxError;
-use sandbox::request::{Progress, RefusalKind};
+use sandbox::request::{RefusalKind, ShellProgress};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bash::{LONGEST_WAIT, report};
-use crate::bounded::Bounded;
-use crate::shells::{Job, Shells};
-use crate::shown::failure;
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::bash::{MAX_WAIT_SECONDS, report};
+use crate::bounded::BoundedOutput;
+use crate::display::to_tool_error;
+use crate::shells::{ShellJob, ShellRegistry};
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
 /// Default seconds to wait for the end of a job, and for its output after a write.
-const POLL: u64 = 5;
-const ANSWER: u64 = 1;
+const DEFAULT_POLL_SECONDS: u64 = 5;
+const DEFAULT_WRITE_WAIT_SECONDS: u64 = 1;
 
 /// How long a command may take to read its input, and to exit after a signal.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Poll interval for processes that a command left behind, whose exit is not reported.
-const PAUSE: Duration = Duration::from_millis(50);
+const KILL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-const TERMINATE: i32 = 15;
-const KILL: i32 = 9;
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
 
 #[derive(Debug)]
-pub(crate) struct BashJob {
-    pub(crate) shells: Arc<Shells>,
+pub(crate) struct BashJobTool {
+    pub(crate) shells: Arc<ShellRegistry>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     job: u32,
-    action: Action,
+    action: BashJobAction,
     /// Text to write, newline included.
     text: Option<String>,
     /// Close standard input, after `text`.
@@ -49,72 +49,75 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+enum BashJobAction {
     Poll,
     Write,
     Kill,
 }
 
-impl Typed for BashJob {
+impl TypedTool for BashJobTool {
     const NAME: &'static str = "bash_job";
     const DESCRIPTION: &'static str = "A background job of `bash`. Every action returns the new \
         output.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: ToolAccess = ToolAccess::Changes;
 
     type Arguments = Arguments;
 
     fn summary(&self, arguments: &Arguments) -> String {
         let Arguments { job, text, .. } = arguments;
         match arguments.action {
-            Action::Poll => format!("look at job {job}"),
-            Action::Write => format!(
+            BashJobAction::Poll => format!("look at job {job}"),
+            BashJobAction::Write => format!(
                 "write to job {job}: {}",
                 text.as_deref().unwrap_or_default()
             ),
-            Action::Kill => format!("kill job {job}"),
+            BashJobAction::Kill => format!("kill job {job}"),
         }
     }
 
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let number = arguments.job;
-        let job = self.shells.job(context.sandbox, number).unwrap_or(Job {
-            started: Instant::now(),
-            memory_kills: context.sandbox.memory_kills().await,
-        });
-        let mut look = Look {
+        let job = self
+            .shells
+            .job(context.sandbox, number)
+            .unwrap_or(ShellJob {
+                started: Instant::now(),
+                memory_kills: context.sandbox.memory_kills().await,
+            });
+        let mut look = JobCall {
             number,
             context,
-            printed: Bounded::default(),
+            printed: BoundedOutput::default(),
         };
         let seconds =
-            |default| Duration::from_secs(arguments.wait.unwrap_or(default).min(LONGEST_WAIT));
+            |default| Duration::from_secs(arguments.wait.unwrap_or(default).min(MAX_WAIT_SECONDS));
         let outcome = match arguments.action {
-            Action::Poll => look.poll(seconds(POLL)).await,
-            Action::Write => {
+            BashJobAction::Poll => look.poll(seconds(DEFAULT_POLL_SECONDS)).await,
+            BashJobAction::Write => {
                 let text = arguments.text.unwrap_or_default();
                 let is_last = arguments.end.unwrap_or(false);
                 match look.write(text, is_last).await {
-                    Ok(()) => look.poll(seconds(ANSWER)).await,
+                    Ok(()) => look.poll(seconds(DEFAULT_WRITE_WAIT_SECONDS)).await,
                     Err(error) => Err(error),
                 }
             }
-            Action::Kill => look.kill().await,
+            BashJobAction::Kill => look.kill().await,
         };
         let progress = outcome.map_err(|error| self.explain(error, number, context))?;
-        self.shells.note(context.sandbox, &progress, job);
+        self.shells.record_progress(context.sandbox, &progress, job);
         let report = report(look.printed, &progress, job, context).await;
         Ok(report.into_output())
     }
 }
 
-impl BashJob {
-    fn explain(&self, error: Failure, number: u32, context: Context<'_>) -> ToolError {
+impl BashJobTool {
+    fn explain(&self, error: JobCallError, number: u32, context: ToolContext<'_>) -> ToolError {
         match error {
-            Failure::Sandbox(SandboxError::Refused(refusal))
+            JobCallError::Sandbox(SandboxError::Refused(refusal))
                 if refusal.kind == RefusalKind::NotFound =>
             {
                 self.shells.forget(context.sandbox, number);
@@ -126,35 +129,35 @@ impl BashJob {
                     format!("there is no job {number}; jobs: {}", jobs.join(", "))
                 })
             }
-            Failure::Sandbox(error) => failure(error),
-            Failure::Deaf => ToolError::Refused(format!(
+            JobCallError::Sandbox(error) => to_tool_error(error),
+            JobCallError::Deaf => ToolError::Refused(format!(
                 "job {number} does not read its standard input; a part may have been written"
             )),
         }
     }
 }
 
-enum Failure {
+enum JobCallError {
     Sandbox(SandboxError),
     /// The job's standard input is full and is not being read.
     Deaf,
 }
 
-impl From<SandboxError> for Failure {
+impl From<SandboxError> for JobCallError {
     fn from(error: SandboxError) -> Self {
         Self::Sandbox(error)
     }
 }
 
 /// One tool call, and the output that arrived during it.
-struct Look<'a> {
+struct JobCall<'a> {
     number: u32,
-    context: Context<'a>,
-    printed: Bounded,
+    context: ToolContext<'a>,
+    printed: BoundedOutput,
 }
 
-impl Look<'_> {
-    async fn poll(&mut self, wait: Duration) -> Result<Progress, Failure> {
+impl JobCall<'_> {
+    async fn poll(&mut self, wait: Duration) -> Result<ShellProgress, JobCallError> {
         let context = self.context;
         let mut print = |bytes: Bytes, is_error| {
             (context.print)(&bytes, is_error);
@@ -169,25 +172,25 @@ impl Look<'_> {
         Ok(sandbox.poll(job, Duration::ZERO, print).await?)
     }
 
-    async fn write(&mut self, text: String, is_last: bool) -> Result<(), Failure> {
+    async fn write(&mut self, text: String, is_last: bool) -> Result<(), JobCallError> {
         let feed = self.context.sandbox.feed(self.number, text.into(), is_last);
         tokio::select! {
             outcome = feed => Ok(outcome?),
-            () = tokio::time::sleep(PATIENCE) => Err(Failure::Deaf),
+            () = tokio::time::sleep(RESPONSE_TIMEOUT) => Err(JobCallError::Deaf),
             () = self.context.cancel.cancelled() => Ok(()),
         }
     }
 
     /// Sends SIGTERM, and SIGKILL to the whole process group if that is not enough.
-    async fn kill(&mut self) -> Result<Progress, Failure> {
-        for signal in [TERMINATE, KILL] {
+    async fn kill(&mut self) -> Result<ShellProgress, JobCallError> {
+        for signal in [SIGTERM, SIGKILL] {
             self.context.sandbox.kill(self.number, signal).await?;
-            let patience = Instant::now() + PATIENCE;
+            let patience = Instant::now() + RESPONSE_TIMEOUT;
             loop {
                 let left = patience.saturating_duration_since(Instant::now());
                 let progress = self.poll(left).await?;
                 let is_over = progress.exit.is_some() && !progress.output_open;
-                let is_last = signal == KILL && progress.exit.is_some();
+                let is_last = signal == SIGKILL && progress.exit.is_some();
                 let is_time = left.is_zero() || self.context.cancel.is_cancelled();
                 if is_over || (is_last && is_time) {
                     return Ok(progress);
@@ -195,7 +198,7 @@ impl Look<'_> {
                 if is_time {
                     break;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(KILL_POLL_INTERVAL).await;
             }
         }
         self.poll(Duration::ZERO).await

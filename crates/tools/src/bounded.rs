@@ -3,25 +3,25 @@
 
 use protocol::Kept;
 
-use crate::clean::Cleaner;
-use crate::shown::count;
-use crate::tool::Outputs;
+use crate::clean::OutputCleaner;
+use crate::display::count;
+use crate::tool::OutputStore;
 
 /// Bytes shown to the model, each of the beginning and the end.
-pub const SHOWN: usize = 12 * 1024;
+pub const MAX_SHOWN_BYTES: usize = 12 * 1024;
 
 /// Bytes stored, each of the beginning and the end.
-pub const KEPT: usize = 2 * 1024 * 1024;
+pub const MAX_STORED_BYTES: usize = 2 * 1024 * 1024;
 
 /// Collects the output of a command.
 #[derive(Debug, Default)]
-pub struct Bounded {
-    cleaner: Cleaner,
-    text: Collected,
+pub struct BoundedOutput {
+    cleaner: OutputCleaner,
+    text: OutputBuffer,
 }
 
 #[derive(Debug, Default)]
-struct Collected {
+struct OutputBuffer {
     start: String,
     /// The output after `start`. Trimmed to the stored size whenever it is twice as large.
     end: Vec<u8>,
@@ -31,15 +31,15 @@ struct Collected {
 
 /// Collected output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gathered {
+pub enum CollectedOutput {
     /// All of the output.
     Whole(String),
-    Cut(Cut),
+    Cut(TruncatedOutput),
 }
 
 /// Output that was too long to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct TruncatedOutput {
     pub head: String,
     pub tail: String,
     /// Size of the part between them.
@@ -51,23 +51,23 @@ pub struct Cut {
     pub lost: u64,
 }
 
-impl Bounded {
+impl BoundedOutput {
     pub fn push(&mut self, bytes: &[u8], is_error: bool) {
         let text = &mut self.text;
         self.cleaner.push(bytes, is_error, |piece| text.push(piece));
     }
 
-    pub fn finish(self) -> Gathered {
+    pub fn finish(self) -> CollectedOutput {
         let mut text = self.text;
         self.cleaner.finish(|piece| text.push(piece));
         text.finish()
     }
 
     /// The text for the model, and the handle of the stored output.
-    pub(crate) async fn render(self, outputs: &dyn Outputs) -> (String, Option<Kept>) {
+    pub(crate) async fn render(self, outputs: &dyn OutputStore) -> (String, Option<Kept>) {
         let cut = match self.finish() {
-            Gathered::Whole(text) => return (text, None),
-            Gathered::Cut(cut) => cut,
+            CollectedOutput::Whole(text) => return (text, None),
+            CollectedOutput::Cut(cut) => cut,
         };
         let gap = format!(
             "{} ({}) left out",
@@ -91,39 +91,39 @@ impl Bounded {
     }
 }
 
-impl Collected {
+impl OutputBuffer {
     fn push(&mut self, text: &str) {
         self.bytes += text.len() as u64;
-        self.lines += newlines(text.as_bytes());
-        let room = KEPT.saturating_sub(self.start.len());
+        self.lines += count_newlines(text.as_bytes());
+        let room = MAX_STORED_BYTES.saturating_sub(self.start.len());
         // Once the second part has content, everything that follows goes there.
         let room = if self.end.is_empty() { room } else { 0 };
         let split = text.floor_char_boundary(room);
         self.start.push_str(&text[..split]);
         self.end.extend_from_slice(&text.as_bytes()[split..]);
-        if self.end.len() > 2 * KEPT {
-            self.end.drain(..self.end.len() - KEPT);
+        if self.end.len() > 2 * MAX_STORED_BYTES {
+            self.end.drain(..self.end.len() - MAX_STORED_BYTES);
         }
     }
 
-    fn finish(mut self) -> Gathered {
-        let lost = self.end.len().saturating_sub(KEPT);
+    fn finish(mut self) -> CollectedOutput {
+        let lost = self.end.len().saturating_sub(MAX_STORED_BYTES);
         self.end.drain(..lost);
         // The trim may have split a character.
         let broken = self.end.iter().take_while(|byte| **byte & 0xc0 == 0x80);
         let broken = broken.count();
         self.end.drain(..broken);
         let end = String::from_utf8_lossy(&self.end);
-        if self.bytes <= 2 * SHOWN as u64 {
-            return Gathered::Whole(self.start + &end);
+        if self.bytes <= 2 * MAX_SHOWN_BYTES as u64 {
+            return CollectedOutput::Whole(self.start + &end);
         }
         let lost = self.bytes - (self.start.len() + end.len()) as u64;
         let head = head(&self.start).to_owned();
         let joined;
-        let tail = if end.len() >= SHOWN {
+        let tail = if end.len() >= MAX_SHOWN_BYTES {
             tail(&end)
         } else {
-            let from = self.start.len().saturating_sub(SHOWN);
+            let from = self.start.len().saturating_sub(MAX_SHOWN_BYTES);
             joined = self.start[self.start.ceil_char_boundary(from)..].to_owned() + &end;
             tail(&joined)
         };
@@ -133,9 +133,9 @@ impl Collected {
             kept.extend_from_slice(format!("\n[… {lost} bytes were not stored …]\n").as_bytes());
         }
         kept.extend_from_slice(end.as_bytes());
-        Gathered::Cut(Cut {
+        CollectedOutput::Cut(TruncatedOutput {
             bytes: self.bytes - (head.len() + tail.len()) as u64,
-            lines: self.lines - newlines(head.as_bytes()) - newlines(tail.as_bytes()),
+            lines: self.lines - count_newlines(head.as_bytes()) - count_newlines(tail.as_bytes()),
             head,
             tail,
             kept,
@@ -146,22 +146,22 @@ impl Collected {
 
 /// The first lines, or part of the first line if it is too long.
 fn head(text: &str) -> &str {
-    let text = &text[..text.floor_char_boundary(SHOWN)];
+    let text = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
     match text.rfind('\n') {
-        Some(end) if end >= SHOWN / 2 => &text[..=end],
+        Some(end) if end >= MAX_SHOWN_BYTES / 2 => &text[..=end],
         _ => text,
     }
 }
 
 /// The last lines, or part of the last line if it is too long.
 fn tail(text: &str) -> &str {
-    let text = &text[text.ceil_char_boundary(text.len().saturating_sub(SHOWN))..];
+    let text = &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_SHOWN_BYTES))..];
     match text.find('\n') {
-        Some(end) if end < SHOWN / 2 => &text[end + 1..],
+        Some(end) if end < MAX_SHOWN_BYTES / 2 => &text[end + 1..],
         _ => text,
     }
 }
 
-fn newlines(text: &[u8]) -> u64 {
+fn count_newlines(text: &[u8]) -> u64 {
     text.iter().filter(|byte| **byte == b'\n').count() as u64
 }

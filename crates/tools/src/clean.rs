@@ -2,20 +2,20 @@
 //! characters other than newline and tab. Of a progress bar only its last state remains.
 
 /// Longer lines are passed on in parts. A carriage return then clears only the last part.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// A longer sequence is treated as ended, so that it cannot hide the text after it.
-const LONGEST_SEQUENCE: usize = 4096;
+const MAX_SEQUENCE_CHARS: usize = 4096;
 
 /// Merges both streams of a command, in order of arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Cleaner {
-    output: Decoder,
-    errors: Decoder,
-    line: Line,
+pub(crate) struct OutputCleaner {
+    output: StreamCleaner,
+    errors: StreamCleaner,
+    line: LineBuffer,
 }
 
-impl Cleaner {
+impl OutputCleaner {
     /// The closure receives text that is final.
     pub(crate) fn push(&mut self, bytes: &[u8], is_error: bool, mut put: impl FnMut(&str)) {
         let line = &mut self.line;
@@ -40,14 +40,14 @@ impl Cleaner {
 
 /// One stream: bytes to text without escape sequences. Carriage returns are kept.
 #[derive(Debug, Default)]
-struct Decoder {
+struct StreamCleaner {
     /// The first bytes of an incomplete character.
     unfinished: Vec<u8>,
-    state: State,
+    state: EscapeState,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     #[default]
     Text,
     /// After ESC.
@@ -60,7 +60,7 @@ enum State {
     Data { length: usize, after_escape: bool },
 }
 
-impl Decoder {
+impl StreamCleaner {
     fn push(&mut self, bytes: &[u8], put: &mut impl FnMut(&str)) {
         let joined;
         let bytes = if self.unfinished.is_empty() {
@@ -78,7 +78,7 @@ impl Decoder {
             if invalid.is_empty() {
                 continue;
             }
-            if rest.is_empty() && is_beginning(invalid) {
+            if rest.is_empty() && is_incomplete_char(invalid) {
                 self.unfinished = invalid.to_vec();
             } else {
                 self.text("\u{fffd}", put);
@@ -88,7 +88,7 @@ impl Decoder {
 
     fn text(&mut self, mut text: &str, put: &mut impl FnMut(&str)) {
         while !text.is_empty() {
-            if self.state == State::Text {
+            if self.state == EscapeState::Text {
                 let plain = text.bytes().position(is_special).unwrap_or(text.len());
                 if plain > 0 {
                     put(&text[..plain]);
@@ -100,7 +100,7 @@ impl Decoder {
                 return;
             };
             let length = character.len_utf8();
-            let (state, is_shown) = step(self.state, character);
+            let (state, is_shown) = next_state(self.state, character);
             self.state = state;
             if is_shown {
                 put(&text[..length]);
@@ -111,7 +111,7 @@ impl Decoder {
 }
 
 /// Whether the bytes are the start of an incomplete character.
-fn is_beginning(bytes: &[u8]) -> bool {
+fn is_incomplete_char(bytes: &[u8]) -> bool {
     let needed = match bytes[0] {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
@@ -128,14 +128,14 @@ fn is_special(byte: u8) -> bool {
 }
 
 /// The next state, and whether the character is part of the text.
-fn step(state: State, character: char) -> (State, bool) {
-    use State::{Control, Data, Escape, Intermediate, Text};
+fn next_state(state: EscapeState, character: char) -> (EscapeState, bool) {
+    use EscapeState::{Control, Data, Escape, Intermediate, Text};
     let data = Data {
         length: 0,
         after_escape: false,
     };
     match (state, character) {
-        (Data { length, .. }, _) if length >= LONGEST_SEQUENCE => step(Text, character),
+        (Data { length, .. }, _) if length >= MAX_SEQUENCE_CHARS => next_state(Text, character),
         (Data { .. }, '\n') => (Text, true),
         (Data { .. }, '\u{7}' | '\u{9c}') => (Text, false),
         (
@@ -170,12 +170,12 @@ fn step(state: State, character: char) -> (State, bool) {
 
 /// The current line. After a carriage return, new text replaces it.
 #[derive(Debug, Default)]
-struct Line {
+struct LineBuffer {
     text: String,
     returned: bool,
 }
 
-impl Line {
+impl LineBuffer {
     fn push(&mut self, text: &str, put: &mut impl FnMut(&str)) {
         for piece in text.split_inclusive(['\n', '\r']) {
             let (piece, end) = match piece.as_bytes().last() {
@@ -199,7 +199,7 @@ impl Line {
                 Some(_) => self.returned = true,
                 None => {}
             }
-            if self.text.len() > LONGEST_LINE {
+            if self.text.len() > MAX_LINE_BYTES {
                 put(&self.text);
                 self.text.clear();
             }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn clean(pieces: &[&[u8]]) -> String {
-        let mut cleaner = Cleaner::default();
+        let mut cleaner = OutputCleaner::default();
         let mut text = String::new();
         for piece in pieces {
             cleaner.push(piece, false, |piece| text.push_str(piece));
@@ -276,12 +276,12 @@ mod tests {
             clean(&[long.as_bytes()]).len() + 3
         );
         let hidden = [b"\x1b]0;".as_slice(), "y".repeat(10_000).as_bytes()].concat();
-        assert_eq!(clean(&[&hidden]).len(), 10_000 - LONGEST_SEQUENCE + 2);
+        assert_eq!(clean(&[&hidden]).len(), 10_000 - MAX_SEQUENCE_CHARS + 2);
     }
 
     #[test]
     fn errors_do_not_break_a_character_of_the_output() {
-        let mut cleaner = Cleaner::default();
+        let mut cleaner = OutputCleaner::default();
         let mut text = String::new();
         for (bytes, is_error) in [
             (b"\xe2\x82".as_slice(), false),

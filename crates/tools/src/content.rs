@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 /// Number of bytes needed for detection.
-pub(crate) const START: usize = 8 * 1024;
+pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum FileContent {
     Text,
     /// An image of this media type, which models can view.
     Image(&'static str),
@@ -14,7 +14,7 @@ pub(crate) enum Content {
     Binary(&'static str),
 }
 
-const BINARY: [(&[u8], &str); 14] = [
+const BINARY_SIGNATURES: [(&[u8], &str); 14] = [
     (b"\x7fELF", "an ELF program or library"),
     (b"\x1f\x8b", "gzip data"),
     (b"PK\x03\x04", "a zip archive"),
@@ -37,12 +37,12 @@ const BINARY: [(&[u8], &str); 14] = [
     ),
 ];
 
-/// Detects by the first [`START`] bytes, or by all bytes of a shorter file.
-pub(crate) fn content_of(start: &[u8]) -> Content {
+/// Detects by the first [`SNIFF_BYTES`] bytes, or by all bytes of a shorter file.
+pub(crate) fn content_of(start: &[u8]) -> FileContent {
     match start {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Content::Image("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Content::Image("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Content::Image("image/gif"),
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => FileContent::Image("image/png"),
+        [0xff, 0xd8, 0xff, ..] => FileContent::Image("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => FileContent::Image("image/gif"),
         [
             b'R',
             b'I',
@@ -57,12 +57,15 @@ pub(crate) fn content_of(start: &[u8]) -> Content {
             b'B',
             b'P',
             ..,
-        ] => Content::Image("image/webp"),
-        _ => match BINARY.iter().find(|(magic, _)| start.starts_with(magic)) {
-            Some((_, kind)) => Content::Binary(kind),
-            None if start.get(257..262) == Some(b"ustar") => Content::Binary("a tar archive"),
-            None if is_text(start) => Content::Text,
-            None => Content::Binary("binary data"),
+        ] => FileContent::Image("image/webp"),
+        _ => match BINARY_SIGNATURES
+            .iter()
+            .find(|(magic, _)| start.starts_with(magic))
+        {
+            Some((_, kind)) => FileContent::Binary(kind),
+            None if start.get(257..262) == Some(b"ustar") => FileContent::Binary("a tar archive"),
+            None if is_text(start) => FileContent::Text,
+            None => FileContent::Binary("binary data"),
         },
     }
 }

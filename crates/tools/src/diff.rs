@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
-use crate::content::{Content, START, content_of};
+use crate::content::{FileContent, SNIFF_BYTES, content_of};
 
 /// Maximum size of a diff for the user. Longer ones are cut.
-pub(crate) const FOR_PEOPLE: usize = 32 * 1024;
+pub(crate) const MAX_USER_DIFF_BYTES: usize = 32 * 1024;
 
 /// Maximum size of a diff for the model, which knows what it wrote.
-pub(crate) const FOR_THE_MODEL: usize = 4 * 1024;
+pub(crate) const MAX_MODEL_DIFF_BYTES: usize = 4 * 1024;
 
 /// Longer texts are not compared.
-pub(crate) const LONGEST: usize = 2 * 1024 * 1024;
+pub(crate) const MAX_COMPARED_BYTES: usize = 2 * 1024 * 1024;
 
 /// Time limit. The best diff found until then is used.
-const TIME: Duration = Duration::from_millis(500);
+const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Longer lines of a diff are cut.
-const LONGEST_LINE: usize = 500;
+const MAX_LINE_BYTES: usize = 500;
 
 /// The diff of a file for the user; `None` if nothing changed or the content is not text.
-pub fn difference(old: &[u8], new: &[u8]) -> Option<String> {
+pub fn file_diff(old: &[u8], new: &[u8]) -> Option<String> {
     let is_text = |bytes: &[u8]| {
-        let start = &bytes[..bytes.len().min(START)];
-        bytes.is_empty() || content_of(start) == Content::Text
+        let start = &bytes[..bytes.len().min(SNIFF_BYTES)];
+        bytes.is_empty() || content_of(start) == FileContent::Text
     };
     if !is_text(old) || !is_text(new) {
         return None;
@@ -34,23 +34,25 @@ pub fn difference(old: &[u8], new: &[u8]) -> Option<String> {
         std::str::from_utf8(old).ok()?,
         std::str::from_utf8(new).ok()?,
     );
-    unified(old, new, FOR_PEOPLE)
+    unified(old, new, MAX_USER_DIFF_BYTES)
 }
 
 /// The diff of two texts; `None` if they are equal or too long.
 pub(crate) fn unified(old: &str, new: &str, most: usize) -> Option<String> {
-    if old == new || old.len().max(new.len()) > LONGEST {
+    if old == new || old.len().max(new.len()) > MAX_COMPARED_BYTES {
         return None;
     }
-    let diff = TextDiff::configure().timeout(TIME).diff_lines(old, new);
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIMEOUT)
+        .diff_lines(old, new);
     let mut text = String::new();
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
         for line in hunk.to_string().lines() {
-            if text.len() + line.len().min(LONGEST_LINE) > most {
+            if text.len() + line.len().min(MAX_LINE_BYTES) > most {
                 text.push_str("… more changes follow\n");
                 return Some(text);
             }
-            let end = line.floor_char_boundary(LONGEST_LINE);
+            let end = line.floor_char_boundary(MAX_LINE_BYTES);
             text.push_str(&line[..end]);
             text.push_str(if end < line.len() { "…\n" } else { "\n" });
         }

@@ -6,17 +6,17 @@ use sandbox::request::WriteMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::content::{Content, START, content_of};
+use crate::content::{FileContent, SNIFF_BYTES, content_of};
 use crate::diff;
-use crate::edits::{Edit, apply};
-use crate::shown::{self, change_failure, failure};
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::display::{self, to_tool_error, to_write_error};
+use crate::edits::{Edit, apply_edits};
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
-const LARGEST: u64 = 10_000_000;
+const MAX_FILE_BYTES: u64 = 10_000_000;
 
 #[derive(Debug)]
-pub(crate) struct EditFile;
+pub(crate) struct EditFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,49 +26,49 @@ pub(crate) struct Arguments {
     edits: Vec<Edit>,
 }
 
-impl Typed for EditFile {
+impl TypedTool for EditFileTool {
     const NAME: &'static str = "edit_file";
     const DESCRIPTION: &'static str =
         "Replaces exact text in a file. Line numbers of `read_file` are not part of the text.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: ToolAccess = ToolAccess::Changes;
 
     type Arguments = Arguments;
 
     fn summary(&self, arguments: &Arguments) -> String {
-        format!("edit {}", shown::path(&arguments.path))
+        format!("edit {}", display::path(&arguments.path))
     }
 
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let Arguments { path, edits } = arguments;
         let sandbox = context.sandbox;
         let refuse = |why: &str| {
-            let path = shown::path(&path);
+            let path = display::path(&path);
             ToolError::Refused(format!("cannot edit `{path}`: {why}"))
         };
         let before = read_whole(sandbox, &path).await?;
-        let start = &before[..before.len().min(START)];
-        if content_of(start) != Content::Text && !start.is_empty() {
+        let start = &before[..before.len().min(SNIFF_BYTES)];
+        if content_of(start) != FileContent::Text && !start.is_empty() {
             return Err(refuse("it is not text"));
         }
         let Ok(old) = std::str::from_utf8(&before) else {
             return Err(refuse("it is not UTF-8 text"));
         };
-        let new = apply(old, &edits).map_err(|why| refuse(&why))?;
-        let shown = diff::unified(old, &new, diff::FOR_THE_MODEL);
-        let diff = diff::unified(old, &new, diff::FOR_PEOPLE);
+        let new = apply_edits(old, &edits).map_err(|why| refuse(&why))?;
+        let shown = diff::unified(old, &new, diff::MAX_MODEL_DIFF_BYTES);
+        let diff = diff::unified(old, &new, diff::MAX_USER_DIFF_BYTES);
         // The file is not locked. Reading it again here keeps the window for a lost update small.
         if read_whole(sandbox, &path).await? != before {
             return Err(refuse("it changed meanwhile; read it again"));
         }
         let write = sandbox.write_file(&path, new, WriteMode::Replace);
-        write.await.map_err(change_failure)?;
+        write.await.map_err(to_write_error)?;
         let text = format!(
             "edited `{}`\n{}",
-            shown::path(&path),
+            display::path(&path),
             shown.unwrap_or_default()
         );
         Ok(ToolOutput {
@@ -82,13 +82,13 @@ impl Typed for EditFile {
 }
 
 async fn read_whole(sandbox: &Sandbox, path: &str) -> Result<Vec<u8>, ToolError> {
-    let read = sandbox.read_file(path, 0, Some(LARGEST + 1)).await;
-    let (_, content) = read.map_err(failure)?;
-    if content.len() as u64 > LARGEST {
+    let read = sandbox.read_file(path, 0, Some(MAX_FILE_BYTES + 1)).await;
+    let (_, content) = read.map_err(to_tool_error)?;
+    if content.len() as u64 > MAX_FILE_BYTES {
         return Err(ToolError::Refused(format!(
             "cannot edit `{}`: it is larger than {}",
-            shown::path(path),
-            shown::size(LARGEST)
+            display::path(path),
+            display::size(MAX_FILE_BYTES)
         )));
     }
     Ok(content)

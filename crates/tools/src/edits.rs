@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::nearest::explain;
+use crate::nearest::explain_not_found;
 
 /// One replacement.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -19,17 +19,17 @@ pub(crate) struct Edit {
 }
 
 /// Maximum number of lines listed when a text occurs more than once.
-const MOST_NAMED: usize = 10;
+const MAX_LISTED_LINES: usize = 10;
 
 /// The text with all edits applied in order, or why they cannot be.
-pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
+pub(crate) fn apply_edits(text: &str, edits: &[Edit]) -> Result<String, String> {
     if edits.is_empty() {
         return Err("there are no edits".to_owned());
     }
-    let ends = LineEnds::of(text);
+    let ends = LineEndStyle::of(text);
     let mut result = text.to_owned();
     for (at, edit) in edits.iter().enumerate() {
-        result = apply_one(&result, edit, ends).map_err(|why| match edits.len() {
+        result = apply_edit(&result, edit, ends).map_err(|why| match edits.len() {
             1 => why,
             _ => format!("edits[{at}]: {why}"),
         })?;
@@ -41,7 +41,7 @@ pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     }
 }
 
-fn apply_one(text: &str, edit: &Edit, ends: LineEnds) -> Result<String, String> {
+fn apply_edit(text: &str, edit: &Edit, ends: LineEndStyle) -> Result<String, String> {
     if edit.old.is_empty() {
         return Err("`old` is empty: say which text to replace, or use `write_file`".to_owned());
     }
@@ -49,18 +49,18 @@ fn apply_one(text: &str, edit: &Edit, ends: LineEnds) -> Result<String, String> 
         return Err("`old` and `new` are the same".to_owned());
     }
     // As given, or with CRLF line ends; never with a part of them converted.
-    let mut candidates = [Cow::Borrowed(edit.old.as_str()), with_returns(&edit.old)];
-    if ends == LineEnds::Returns {
+    let mut candidates = [Cow::Borrowed(edit.old.as_str()), with_crlf(&edit.old)];
+    if ends == LineEndStyle::Returns {
         candidates.reverse();
     }
     let Some(old) = candidates.into_iter().find(|old| text.contains(&**old)) else {
-        return Err(explain(text, &edit.old));
+        return Err(explain_not_found(text, &edit.old));
     };
     let new = match ends {
-        LineEnds::Returns => with_returns(&edit.new),
-        LineEnds::Plain | LineEnds::Mixed => {
+        LineEndStyle::Returns => with_crlf(&edit.new),
+        LineEndStyle::Plain | LineEndStyle::Mixed => {
             if old.contains("\r\n") && !edit.old.contains('\r') {
-                with_returns(&edit.new)
+                with_crlf(&edit.new)
             } else {
                 Cow::Borrowed(edit.new.as_str())
             }
@@ -72,20 +72,20 @@ fn apply_one(text: &str, edit: &Edit, ends: LineEnds) -> Result<String, String> 
     let places: Vec<usize> = text.match_indices(&*old).map(|(at, _)| at).collect();
     match places.as_slice() {
         [at] => Ok([&text[..*at], &new, &text[at + old.len()..]].concat()),
-        _ => Err(not_unique(text, &places)),
+        _ => Err(not_unique_error(text, &places)),
     }
 }
 
-fn not_unique(text: &str, places: &[usize]) -> String {
+fn not_unique_error(text: &str, places: &[usize]) -> String {
     let mut line = 1;
     let mut from = 0;
     let mut lines = Vec::new();
-    for at in places.iter().take(MOST_NAMED) {
+    for at in places.iter().take(MAX_LISTED_LINES) {
         line += text[from..*at].matches('\n').count();
         from = *at;
         lines.push(line.to_string());
     }
-    if places.len() > MOST_NAMED {
+    if places.len() > MAX_LISTED_LINES {
         lines.push("…".to_owned());
     }
     format!(
@@ -97,13 +97,13 @@ fn not_unique(text: &str, places: &[usize]) -> String {
 
 /// How the lines of a text end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LineEnds {
+enum LineEndStyle {
     Plain,
     Returns,
     Mixed,
 }
 
-impl LineEnds {
+impl LineEndStyle {
     fn of(text: &str) -> Self {
         let all = text.matches('\n').count();
         match text.matches("\r\n").count() {
@@ -114,7 +114,7 @@ impl LineEnds {
     }
 }
 
-fn with_returns(text: &str) -> Cow<'_, str> {
+fn with_crlf(text: &str) -> Cow<'_, str> {
     if text.contains('\n') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
     } else {

@@ -1,10 +1,10 @@
 //! Describes how a command ended and which limit or isolation rule was the cause.
 
-use sandbox::request::{Exit, Limit, Status};
+use sandbox::request::{CommandStatus, Exit, GuestLimit};
 use sandbox::{LimitKind, Network, Sandbox};
 
 /// Messages of programs that could not reach a host.
-const UNREACHED: [&str; 6] = [
+const UNREACHABLE_PHRASES: [&str; 6] = [
     "Could not resolve",
     "Couldn't resolve",
     "Temporary failure in name resolution",
@@ -14,33 +14,35 @@ const UNREACHED: [&str; 6] = [
 ];
 
 /// Messages of programs whose connection the proxy refused.
-const REFUSED: [&str; 2] = ["CONNECT tunnel failed, response 403", "hotcell: denied"];
+const PROXY_REFUSAL_PHRASES: [&str; 2] = ["CONNECT tunnel failed, response 403", "hotcell: denied"];
 
-const READ_ONLY: &str = "Read-only file system";
+const READ_ONLY_PHRASE: &str = "Read-only file system";
 
 /// The limit that ended a command, if any. `memory_kills` is the number of kernel OOM kills during
 /// the command, counted by the caller.
-pub(crate) fn limit_behind(exit: &Exit, memory_kills: u64) -> Option<LimitKind> {
+pub(crate) fn exceeded_limit(exit: &Exit, memory_kills: u64) -> Option<LimitKind> {
     match exit.limit {
-        Some(Limit::Time) => Some(LimitKind::WallTime),
-        Some(Limit::Output) => Some(LimitKind::Output),
-        Some(Limit::Disk) => Some(LimitKind::Disk),
-        Some(Limit::Memory) => Some(LimitKind::Memory),
-        None if exit.status != Status::Code(0) && memory_kills > 0 => Some(LimitKind::Memory),
+        Some(GuestLimit::Time) => Some(LimitKind::WallTime),
+        Some(GuestLimit::Output) => Some(LimitKind::Output),
+        Some(GuestLimit::Disk) => Some(LimitKind::Disk),
+        Some(GuestLimit::Memory) => Some(LimitKind::Memory),
+        None if exit.status != CommandStatus::Code(0) && memory_kills > 0 => {
+            Some(LimitKind::Memory)
+        }
         None => None,
     }
 }
 
 /// A short description of how a background command ended.
-pub fn describe_ending(exit: &Exit, sandbox: &Sandbox) -> String {
-    describe(exit, limit_behind(exit, 0), sandbox)
+pub fn describe_background_exit(exit: &Exit, sandbox: &Sandbox) -> String {
+    describe(exit, exceeded_limit(exit, 0), sandbox)
 }
 
 /// `exit code: 0` or `killed by signal 9 (SIGKILL)`, and the limit with its value.
 pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox) -> String {
     let ended = match exit.status {
-        Status::Code(code) => format!("exit code: {code}"),
-        Status::Signal(signal) => match signal_name(signal) {
+        CommandStatus::Code(code) => format!("exit code: {code}"),
+        CommandStatus::Signal(signal) => match signal_name(signal) {
             Some(name) => format!("killed by signal {signal} ({name})"),
             None => format!("killed by signal {signal}"),
         },
@@ -58,21 +60,25 @@ pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox)
 }
 
 /// A note if the output suggests that the sandbox's isolation caused the failure.
-pub(crate) fn wall_behind(printed: &str, network: &Network) -> Option<String> {
+pub(crate) fn isolation_note(printed: &str, network: &Network) -> Option<String> {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| printed.contains(phrase));
     match network {
-        Network::Off if says(&UNREACHED) => {
+        Network::Off if says(&UNREACHABLE_PHRASES) => {
             Some("[the network of this sandbox is off: only loopback can be reached]".to_owned())
         }
-        network if network.asks() && says(&REFUSED) => Some(
+        network if network.asks() && says(&PROXY_REFUSAL_PHRASES) => Some(
             "[the user did not allow that host for this sandbox: do not try another way]"
                 .to_owned(),
         ),
-        Network::Allow(_) | Network::Gated(_) if says(&UNREACHED) || says(&REFUSED) => Some(
-            "[this sandbox reaches only the hosts that it is allowed to, through its proxy]"
-                .to_owned(),
-        ),
-        _ if says(&[READ_ONLY]) => {
+        Network::Allow(_) | Network::Gated(_)
+            if says(&UNREACHABLE_PHRASES) || says(&PROXY_REFUSAL_PHRASES) =>
+        {
+            Some(
+                "[this sandbox reaches only the hosts that it is allowed to, through its proxy]"
+                    .to_owned(),
+            )
+        }
+        _ if says(&[READ_ONLY_PHRASE]) => {
             Some("[outside /workspace and /tmp this sandbox is read-only]".to_owned())
         }
         _ => None,

@@ -3,7 +3,7 @@
 //! A tool describes itself ([`Tool::definition`]), receives its input as JSON, validates it, and
 //! returns text or images for the model. It does not know the session or the model that calls it.
 //! Results and host memory are bounded, whatever the sandbox contains. Entry points:
-//! [`ToolSet::standard`], [`Tool`], [`Typed`] to add a tool.
+//! [`ToolSet::standard`], [`Tool`], [`TypedTool`] to add a tool.
 
 mod arguments;
 mod bash;
@@ -12,6 +12,7 @@ pub mod bounded;
 mod clean;
 mod content;
 mod diff;
+mod display;
 mod edit_file;
 mod edits;
 mod ending;
@@ -24,14 +25,13 @@ mod schema;
 mod search_files;
 mod set;
 mod shells;
-mod shown;
 mod tool;
 mod tree;
 mod typed;
 mod write_file;
 
-pub use diff::difference;
-pub use ending::describe_ending;
+pub use diff::file_diff;
+pub use ending::describe_background_exit;
 pub use set::ToolSet;
-pub use tool::{Access, Context, Outputs, Tool, ToolError, ToolOutput};
-pub use typed::{Typed, adapt};
+pub use tool::{OutputStore, Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
+pub use typed::{TypedTool, adapt};

@@ -1,24 +1,24 @@
 //! `list_files`: a folder as a tree, without ignored files.
 
-use sandbox::request::{Entry, List, Raw};
+use sandbox::request::{ByteString, ListEntry, ListRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::shown::{self, failure};
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::tree::draw;
-use crate::typed::Typed;
+use crate::display::{self, to_tool_error};
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::tree::render_tree;
+use crate::typed::TypedTool;
 
-const DEPTH: u32 = 3;
+const DEFAULT_DEPTH: u32 = 3;
 
 /// Maximum number of entries shown.
-const SHOWN: usize = 500;
+const MAX_SHOWN_ENTRIES: usize = 500;
 
 /// Maximum number of entries scanned, to report how many are not shown.
-const SEEN: u64 = 20_000;
+const MAX_SCANNED_ENTRIES: u64 = 20_000;
 
 #[derive(Debug)]
-pub(crate) struct ListFiles;
+pub(crate) struct ListFilesTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -31,58 +31,60 @@ pub(crate) struct Arguments {
     all: Option<bool>,
 }
 
-impl Typed for ListFiles {
+impl TypedTool for ListFilesTool {
     const NAME: &'static str = "list_files";
     const DESCRIPTION: &'static str = "Shows a folder as a tree with sizes. Includes hidden \
         files, but not .git and what .gitignore excludes.";
-    const ACCESS: Access = Access::Reads;
+    const ACCESS: ToolAccess = ToolAccess::Reads;
 
     type Arguments = Arguments;
 
     fn summary(&self, arguments: &Arguments) -> String {
         format!(
             "list {}",
-            shown::path(arguments.path.as_deref().unwrap_or("."))
+            display::path(arguments.path.as_deref().unwrap_or("."))
         )
     }
 
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let path = arguments.path.as_deref().unwrap_or(".");
         let all = arguments.all.unwrap_or(false);
-        let request = List {
-            path: Raw::from(path),
-            depth: arguments.depth.unwrap_or(DEPTH).max(1),
+        let request = ListRequest {
+            path: ByteString::from(path),
+            depth: arguments.depth.unwrap_or(DEFAULT_DEPTH).max(1),
             ignore: !all,
             hidden: true,
             globs: Vec::new(),
-            limit: SEEN,
+            limit: MAX_SCANNED_ENTRIES,
         };
-        let (entries, is_cut) = collect(context, request).await?;
-        let mut text = draw(&entries, SHOWN);
+        let (entries, is_cut) = collect_entries(context, request).await?;
+        let mut text = render_tree(&entries, MAX_SHOWN_ENTRIES);
         if entries.is_empty() {
             let all = if all {
                 ""
             } else {
                 ", apart from ignored files"
             };
-            text = format!("`{}` is empty{all}\n", shown::path(path));
+            text = format!("`{}` is empty{all}\n", display::path(path));
         }
         if is_cut {
-            text.push_str(&format!("[only the first {SEEN} entries were looked at]\n"));
+            text.push_str(&format!(
+                "[only the first {MAX_SCANNED_ENTRIES} entries were looked at]\n"
+            ));
         }
         Ok(ToolOutput::text(text))
     }
 }
 
 /// All entries, and whether the list is truncated.
-pub(crate) async fn collect(
-    context: Context<'_>,
-    request: List,
-) -> Result<(Vec<Entry>, bool), ToolError> {
-    let batches = context.sandbox.list(request).await.map_err(failure)?;
-    batches.collect().await.map_err(failure)
+pub(crate) async fn collect_entries(
+    context: ToolContext<'_>,
+    request: ListRequest,
+) -> Result<(Vec<ListEntry>, bool), ToolError> {
+    let batches = context.sandbox.list(request).await.map_err(to_tool_error)?;
+    batches.collect().await.map_err(to_tool_error)
 }

@@ -4,22 +4,22 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Lines of the wanted text that are compared and shown.
-const MOST_LINES: usize = 40;
+const MAX_COMPARED_LINES: usize = 40;
 
 /// Lines of the file that are compared.
-const MOST_SEARCHED: usize = 200_000;
+const MAX_SEARCHED_LINES: usize = 200_000;
 
 /// Longer lines are cut to this many bytes.
-const LONGEST_LINE: usize = 300;
+const MAX_LINE_BYTES: usize = 300;
 
 /// Minimum similarity, from 0 to 1, of a line that is shown.
-const NEAR: f64 = 0.5;
+const MIN_SIMILARITY: f64 = 0.5;
 
 /// The message for a model whose `old` text is not in the file.
-pub(crate) fn explain(text: &str, old: &str) -> String {
-    let wanted: Vec<&str> = old.lines().take(MOST_LINES).collect();
-    let lines: Vec<&str> = text.split('\n').take(MOST_SEARCHED).collect();
-    let Some(first) = nearest(&lines, &wanted) else {
+pub(crate) fn explain_not_found(text: &str, old: &str) -> String {
+    let wanted: Vec<&str> = old.lines().take(MAX_COMPARED_LINES).collect();
+    let lines: Vec<&str> = text.split('\n').take(MAX_SEARCHED_LINES).collect();
+    let Some(first) = find_nearest(&lines, &wanted) else {
         return "`old` is not in the file, nor anything like it: read the file again".to_owned();
     };
     let there = &lines[first..lines.len().min(first + wanted.len())];
@@ -33,13 +33,13 @@ pub(crate) fn explain(text: &str, old: &str) -> String {
         let file = there.get(at);
         let file = file.map(|line| line.strip_suffix('\r').unwrap_or(line));
         if file == Some(old) {
-            let _ = writeln!(message, "  {}", cut(old));
+            let _ = writeln!(message, "  {}", truncate_line(old));
             continue;
         }
-        let _ = writeln!(message, "- {}", cut(old));
+        let _ = writeln!(message, "- {}", truncate_line(old));
         if let Some(file) = file {
-            let _ = writeln!(message, "+ {}", cut(file));
-            if let Some(reason) = difference(old, file)
+            let _ = writeln!(message, "+ {}", truncate_line(file));
+            if let Some(reason) = line_difference(old, file)
                 && !reasons.contains(&reason)
             {
                 reasons.push(reason);
@@ -62,7 +62,7 @@ pub(crate) fn explain(text: &str, old: &str) -> String {
 }
 
 /// Index of the first line of the most similar place.
-fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+fn find_nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let plain: Vec<String> = wanted.iter().map(|line| plain(line)).collect();
     // Lines with content. The place with the most equal lines is chosen.
     let anchors: Vec<(usize, &str)> = plain
@@ -93,13 +93,13 @@ fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     // No line is equal: use the line that is most similar to the longest wanted one.
     let (offset, anchor) = anchors.iter().max_by_key(|(_, line)| line.len())?;
     let pairs = pairs(anchor);
-    let (likeness, at) = lines
+    let (similarity, at) = lines
         .iter()
         .enumerate()
         .filter(|(_, line)| line.len() < 4 * anchor.len() + 80)
-        .map(|(at, line)| (likeness(&pairs, &self::plain(line)), at))
+        .map(|(at, line)| (similarity(&pairs, &self::plain(line)), at))
         .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)))?;
-    (likeness >= NEAR).then(|| at.saturating_sub(*offset))
+    (similarity >= MIN_SIMILARITY).then(|| at.saturating_sub(*offset))
 }
 
 /// A line with normalised whitespace and typographic characters replaced by ASCII.
@@ -109,13 +109,13 @@ fn plain(line: &str) -> String {
         if !plain.is_empty() {
             plain.push(' ');
         }
-        plain.extend(word.chars().map(straight));
+        plain.extend(word.chars().map(ascii_lookalike));
     }
     plain
 }
 
 /// The ASCII character that looks like this one.
-fn straight(character: char) -> char {
+fn ascii_lookalike(character: char) -> char {
     match character {
         '\u{2018}' | '\u{2019}' | '\u{201b}' => '\'',
         '\u{201c}' | '\u{201d}' => '"',
@@ -126,7 +126,7 @@ fn straight(character: char) -> char {
 }
 
 /// Why two lines with the same content differ.
-fn difference(old: &str, file: &str) -> Option<&'static str> {
+fn line_difference(old: &str, file: &str) -> Option<&'static str> {
     let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
     let without = |line: &str| -> String { line.split_whitespace().collect() };
     if old.trim_end() == file.trim_end() {
@@ -160,12 +160,12 @@ fn pairs(text: &str) -> HashSet<[u8; 2]> {
 }
 
 /// The share of byte pairs that two lines have in common, from 0 to 1.
-fn likeness(pairs: &HashSet<[u8; 2]>, other: &str) -> f64 {
+fn similarity(pairs: &HashSet<[u8; 2]>, other: &str) -> f64 {
     let others = self::pairs(other);
     let common = pairs.intersection(&others).count();
     2.0 * common as f64 / (pairs.len() + others.len()).max(1) as f64
 }
 
-fn cut(line: &str) -> &str {
-    &line[..line.floor_char_boundary(LONGEST_LINE)]
+fn truncate_line(line: &str) -> &str {
+    &line[..line.floor_char_boundary(MAX_LINE_BYTES)]
 }

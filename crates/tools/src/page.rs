@@ -5,14 +5,14 @@ use std::fmt::Write;
 use std::io::BufRead;
 
 /// Maximum size of a page.
-const MOST_BYTES: usize = 50_000;
+const MAX_PAGE_BYTES: usize = 50_000;
 
 /// Longer lines are cut to this many bytes.
-const LONGEST_LINE: usize = 2000;
+const MAX_LINE_BYTES: usize = 2000;
 
 /// Collects the lines from `first` on.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct LinePage {
     first: u64,
     limit: u64,
     text: String,
@@ -30,7 +30,7 @@ pub(crate) struct Page {
 
 /// A finished page, and what is missing from it.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedPage {
     pub(crate) text: String,
     pub(crate) first: u64,
     pub(crate) shown: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Finished {
     pub(crate) notes: Vec<&'static str>,
 }
 
-impl Page {
+impl LinePage {
     /// Line numbers start at 1.
     pub(crate) fn new(first: u64, limit: u64) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Page {
                 piece => (piece, false),
             };
             if !self.is_full && self.lines + 1 >= self.first {
-                let room = LONGEST_LINE.saturating_sub(self.line.len()) + 4;
+                let room = MAX_LINE_BYTES.saturating_sub(self.line.len()) + 4;
                 self.line.extend_from_slice(&piece[..piece.len().min(room)]);
                 self.has_returns |= ended && piece.ends_with(b"\r");
             }
@@ -94,7 +94,7 @@ impl Page {
         if self.lines == 1 {
             shown = shown.strip_prefix('\u{feff}').unwrap_or(shown);
         }
-        let end = shown.floor_char_boundary(LONGEST_LINE);
+        let end = shown.floor_char_boundary(MAX_LINE_BYTES);
         let cut = if end < shown.len() {
             format!(
                 "… [{} more bytes in this line]",
@@ -104,7 +104,7 @@ impl Page {
             String::new()
         };
         let shown = &shown[..end];
-        if self.shown > 0 && self.text.len() + shown.len() + cut.len() + 8 > MOST_BYTES {
+        if self.shown > 0 && self.text.len() + shown.len() + cut.len() + 8 > MAX_PAGE_BYTES {
             self.is_full = true;
             return;
         }
@@ -117,7 +117,7 @@ impl Page {
     }
 
     /// `is_end`: the whole text was read.
-    pub(crate) fn finish(mut self, is_end: bool) -> Finished {
+    pub(crate) fn finish(mut self, is_end: bool) -> FinishedPage {
         let is_unended = self.length > 0;
         let was_full = self.is_full;
         if is_unended && is_end {
@@ -133,7 +133,7 @@ impl Page {
         if is_unended && is_end && !was_full && self.first <= self.lines {
             notes.push("no newline at the end");
         }
-        Finished {
+        FinishedPage {
             text: self.text,
             first: self.first,
             shown: self.shown,
@@ -147,11 +147,11 @@ impl Page {
 mod tests {
     use super::*;
 
-    fn page(text: &[u8], first: u64, limit: u64) -> Finished {
-        let mut whole = Page::new(first, limit);
+    fn page(text: &[u8], first: u64, limit: u64) -> FinishedPage {
+        let mut whole = LinePage::new(first, limit);
         whole.push(text);
         let whole = whole.finish(true);
-        let mut pieces = Page::new(first, limit);
+        let mut pieces = LinePage::new(first, limit);
         text.chunks(3).for_each(|piece| pieces.push(piece));
         let pieces = pieces.finish(true);
         assert_eq!(
@@ -197,7 +197,7 @@ mod tests {
         assert!(found.text.len() < 2100);
         let lines = format!("{}\n", "x".repeat(99)).repeat(5000);
         let found = page(lines.as_bytes(), 1, 9999);
-        assert!(found.text.len() <= MOST_BYTES && found.text.len() > MOST_BYTES - 200);
+        assert!(found.text.len() <= MAX_PAGE_BYTES && found.text.len() > MAX_PAGE_BYTES - 200);
         assert_eq!(found.lines, 5000);
         assert_eq!(found.text.lines().count() as u64, found.shown);
         let found = page(b"a\xff\n", 1, 9);

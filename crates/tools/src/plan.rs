@@ -4,61 +4,65 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
 /// Maximum number of steps.
-const MOST_STEPS: usize = 50;
+const MAX_STEPS: usize = 50;
 
 #[derive(Debug)]
-pub(crate) struct Plan;
+pub(crate) struct PlanTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// All steps, in order.
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct PlanStep {
     title: String,
-    status: Status,
+    status: PlanStepStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum PlanStepStatus {
     Pending,
     Active,
     Done,
 }
 
-impl Typed for Plan {
+impl TypedTool for PlanTool {
     const NAME: &'static str = "plan";
     const DESCRIPTION: &'static str = "Shows the user your plan for a task of several steps. \
         Call it again, with all steps, when one is done.";
-    const ACCESS: Access = Access::Reads;
+    const ACCESS: ToolAccess = ToolAccess::Reads;
 
     type Arguments = Arguments;
 
     fn summary(&self, arguments: &Arguments) -> String {
         let steps = &arguments.steps;
-        let done = steps.iter().filter(|step| step.status == Status::Done);
-        let active = steps.iter().find(|step| step.status == Status::Active);
+        let done = steps
+            .iter()
+            .filter(|step| step.status == PlanStepStatus::Done);
+        let active = steps
+            .iter()
+            .find(|step| step.status == PlanStepStatus::Active);
         let next = active.map_or(String::new(), |step| format!(": {}", step.title));
         format!("plan, {} of {} done{next}", done.count(), steps.len())
     }
 
-    async fn run(&self, arguments: Arguments, _: Context<'_>) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, arguments: Arguments, _: ToolContext<'_>) -> Result<ToolOutput, ToolError> {
         match arguments.steps.len() {
-            1..=MOST_STEPS => Ok(ToolOutput::text("The user sees the plan.")),
+            1..=MAX_STEPS => Ok(ToolOutput::text("The user sees the plan.")),
             0 => Err(ToolError::Refused(
                 "a plan has at least one step".to_owned(),
             )),
             count => Err(ToolError::Refused(format!(
-                "{count} steps are too many: at most {MOST_STEPS}"
+                "{count} steps are too many: at most {MAX_STEPS}"
             ))),
         }
     }

@@ -4,30 +4,30 @@
 
 use base64::Engine;
 use protocol::{Block, Image};
-use sandbox::request::{List, Raw, RefusalKind};
-use sandbox::{Reading, Sandbox, SandboxError};
+use sandbox::request::{ByteString, ListRequest, RefusalKind};
+use sandbox::{FileReader, Sandbox, SandboxError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::content::{Content, START, content_of, hex};
-use crate::page::{Finished, Page};
-use crate::shown::{self, failure};
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::content::{FileContent, SNIFF_BYTES, content_of, hex};
+use crate::display::{self, to_tool_error};
+use crate::page::{FinishedPage, LinePage};
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
-const LINES: u64 = 2000;
+const DEFAULT_LINES: u64 = 2000;
 
 /// The largest image that models accept, before encoding.
-const LARGEST_IMAGE: u64 = 3_750_000;
+const MAX_IMAGE_BYTES: u64 = 3_750_000;
 
 /// Lines are counted to the end of the file if no more than this remains.
-const MOST_COUNTED: u64 = 32 << 20;
+const MAX_COUNTED_BYTES: u64 = 32 << 20;
 
 /// Prefix of the handles of stored output.
-const KEPT: &str = "output:";
+const STORED_OUTPUT_PREFIX: &str = "output:";
 
 #[derive(Debug)]
-pub(crate) struct ReadFile;
+pub(crate) struct ReadFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,16 +40,16 @@ pub(crate) struct Arguments {
     limit: Option<u64>,
 }
 
-impl Typed for ReadFile {
+impl TypedTool for ReadFileTool {
     const NAME: &'static str = "read_file";
     const DESCRIPTION: &'static str = "Reads a text file with line numbers, or an image. \
         Relative paths start at /workspace.";
-    const ACCESS: Access = Access::Reads;
+    const ACCESS: ToolAccess = ToolAccess::Reads;
 
     type Arguments = Arguments;
 
     fn summary(&self, arguments: &Arguments) -> String {
-        let path = shown::path(&arguments.path);
+        let path = display::path(&arguments.path);
         match arguments.offset {
             Some(offset) => format!("read {path} from line {offset}"),
             None => format!("read {path}"),
@@ -59,93 +59,93 @@ impl Typed for ReadFile {
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let path = &arguments.path;
         let first = arguments.offset.unwrap_or(1).max(1);
-        let page = Page::new(first, arguments.limit.unwrap_or(LINES));
-        if path.starts_with(KEPT) {
-            return read_kept(path, page, context).await;
+        let page = LinePage::new(first, arguments.limit.unwrap_or(DEFAULT_LINES));
+        if path.starts_with(STORED_OUTPUT_PREFIX) {
+            return read_stored_output(path, page, context).await;
         }
         let mut reading = match context.sandbox.open_file(path, 0, None).await {
             Ok(reading) => reading,
-            Err(error) => return Err(cannot_open(path, error, context.sandbox).await),
+            Err(error) => return Err(explain_open_error(path, error, context.sandbox).await),
         };
         let mut start = Vec::new();
-        while start.len() < START
-            && let Some(piece) = reading.next().await.map_err(failure)?
+        while start.len() < SNIFF_BYTES
+            && let Some(piece) = reading.next().await.map_err(to_tool_error)?
         {
             start.extend_from_slice(&piece);
         }
         let size = reading.metadata.size.max(start.len() as u64);
-        match content_of(&start[..start.len().min(START)]) {
+        match content_of(&start[..start.len().min(SNIFF_BYTES)]) {
             _ if start.is_empty() => Ok(ToolOutput::text(format!(
                 "`{}` is empty",
-                shown::path(path)
+                display::path(path)
             ))),
-            Content::Text => read_text(path, page, start, reading).await,
-            Content::Image(media_type) if size <= LARGEST_IMAGE => {
+            FileContent::Text => read_text(path, page, start, reading).await,
+            FileContent::Image(media_type) if size <= MAX_IMAGE_BYTES => {
                 read_image(path, media_type, start, reading).await
             }
-            Content::Image(media_type) => Ok(ToolOutput::text(format!(
+            FileContent::Image(media_type) => Ok(ToolOutput::text(format!(
                 "`{}` is an image ({media_type}, {}), too large to view: at most {}",
-                shown::path(path),
-                shown::size(size),
-                shown::size(LARGEST_IMAGE)
+                display::path(path),
+                display::size(size),
+                display::size(MAX_IMAGE_BYTES)
             ))),
-            Content::Binary(kind) => Ok(ToolOutput::text(format!(
+            FileContent::Binary(kind) => Ok(ToolOutput::text(format!(
                 "`{}` is {kind}, {}. It begins with\n{}",
-                shown::path(path),
-                shown::size(size),
+                display::path(path),
+                display::size(size),
                 hex(&start)
             ))),
         }
     }
 }
 
-async fn read_kept(
+async fn read_stored_output(
     path: &str,
-    mut page: Page,
-    context: Context<'_>,
+    mut page: LinePage,
+    context: ToolContext<'_>,
 ) -> Result<ToolOutput, ToolError> {
     let Some(content) = context.outputs.read(path).await? else {
         return Err(ToolError::Refused(format!(
             "there is no stored output `{}`",
-            shown::path(path)
+            display::path(path)
         )));
     };
     page.push(&content);
-    present(page.finish(true), true)
+    render_page(page.finish(true), true)
 }
 
 async fn read_text(
     path: &str,
-    mut page: Page,
+    mut page: LinePage,
     start: Vec<u8>,
-    mut reading: Reading,
+    mut reading: FileReader,
 ) -> Result<ToolOutput, ToolError> {
     let mut read = start.len() as u64;
     page.push(&start);
     let is_end = loop {
         let left = reading.metadata.size.saturating_sub(read);
-        if page.is_full() && left > MOST_COUNTED {
+        if page.is_full() && left > MAX_COUNTED_BYTES {
             break false;
         }
-        let Some(piece) = reading.next().await.map_err(failure)? else {
+        let Some(piece) = reading.next().await.map_err(to_tool_error)? else {
             break true;
         };
         read += piece.len() as u64;
         page.push(&piece);
     };
-    present(page.finish(is_end), is_end).map_err(|error| match error {
-        ToolError::Refused(why) => ToolError::Refused(format!("`{}` {why}", shown::path(path))),
+    render_page(page.finish(is_end), is_end).map_err(|error| match error {
+        ToolError::Refused(why) => ToolError::Refused(format!("`{}` {why}", display::path(path))),
         other => other,
     })
 }
 
 /// The page, followed by a note about what it leaves out.
-fn present(page: Finished, is_end: bool) -> Result<ToolOutput, ToolError> {
-    let Finished {
+fn render_page(page: FinishedPage, is_end: bool) -> Result<ToolOutput, ToolError> {
+    let FinishedPage {
         mut text,
         first,
         shown,
@@ -153,7 +153,7 @@ fn present(page: Finished, is_end: bool) -> Result<ToolOutput, ToolError> {
         notes,
     } = page;
     if shown == 0 {
-        let lines = shown::count(lines, "line", "lines");
+        let lines = display::count(lines, "line", "lines");
         return Err(ToolError::Refused(format!(
             "has only {lines}: there is no line {first}"
         )));
@@ -185,27 +185,27 @@ async fn read_image(
     path: &str,
     media_type: &str,
     start: Vec<u8>,
-    mut reading: Reading,
+    mut reading: FileReader,
 ) -> Result<ToolOutput, ToolError> {
     let mut content = start;
-    while let Some(piece) = reading.next().await.map_err(failure)? {
+    while let Some(piece) = reading.next().await.map_err(to_tool_error)? {
         content.extend_from_slice(&piece);
-        if content.len() as u64 > LARGEST_IMAGE {
+        if content.len() as u64 > MAX_IMAGE_BYTES {
             let why = format!(
                 "cannot read `{}`: it grew while it was read",
-                shown::path(path)
+                display::path(path)
             );
             return Err(ToolError::Refused(why));
         }
     }
-    let size = shown::size(content.len() as u64);
+    let size = display::size(content.len() as u64);
     let source = Image::Base64 {
         media_type: media_type.to_owned(),
         data: base64::engine::general_purpose::STANDARD.encode(&content),
     };
     Ok(ToolOutput {
         content: vec![
-            Block::text(format!("`{}`, {media_type}, {size}", shown::path(path))),
+            Block::text(format!("`{}`, {media_type}, {size}", display::path(path))),
             Block::Image { source },
         ],
         ..ToolOutput::default()
@@ -213,11 +213,11 @@ async fn read_image(
 }
 
 /// Adds a hint if the path is a folder or a symlink to one.
-async fn cannot_open(path: &str, error: SandboxError, sandbox: &Sandbox) -> ToolError {
+async fn explain_open_error(path: &str, error: SandboxError, sandbox: &Sandbox) -> ToolError {
     let is_other =
         matches!(&error, SandboxError::Refused(refusal) if refusal.kind == RefusalKind::WrongType);
-    let look = List {
-        path: Raw::from(path),
+    let look = ListRequest {
+        path: ByteString::from(path),
         depth: 1,
         ignore: false,
         hidden: true,
@@ -228,10 +228,10 @@ async fn cannot_open(path: &str, error: SandboxError, sandbox: &Sandbox) -> Tool
         && let Ok(listing) = sandbox.list(look).await
         && listing.collect().await.is_ok()
     {
-        let path = shown::path(path);
+        let path = display::path(path);
         return ToolError::Refused(format!(
             "`{path}` is a folder: `list_files` shows what is in it"
         ));
     }
-    failure(error)
+    to_tool_error(error)
 }

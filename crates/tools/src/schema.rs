@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 /// Keys that a model does not need: schema dialect, Rust type names, integer widths.
-const NOISE: [&str; 5] = ["$schema", "title", "format", "minimum", "default"];
+const DROPPED_KEYS: [&str; 5] = ["$schema", "title", "format", "minimum", "default"];
 
 /// The schema of an argument struct. The doc comments of its fields are the descriptions.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
@@ -19,15 +19,15 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     if let Value::Object(fields) = &mut schema {
         fields.remove("description");
     }
-    clean(&mut schema);
+    simplify(&mut schema);
     schema
 }
 
-fn clean(schema: &mut Value) {
+fn simplify(schema: &mut Value) {
     let Value::Object(fields) = schema else {
         return;
     };
-    for name in NOISE {
+    for name in DROPPED_KEYS {
         fields.remove(name);
     }
     drop_null(fields);
@@ -35,11 +35,11 @@ fn clean(schema: &mut Value) {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     }
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-        properties.values_mut().for_each(clean);
+        properties.values_mut().for_each(simplify);
         fields.insert("additionalProperties".into(), false.into());
     }
     if let Some(items) = fields.get_mut("items") {
-        clean(items);
+        simplify(items);
     }
 }
 

@@ -2,28 +2,28 @@
 
 use std::fmt::Write;
 
-use sandbox::request::{List, Match, Raw, Search};
+use sandbox::request::{ByteString, ListRequest, SearchMatch, SearchRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::list_files::collect;
-use crate::shown::{self, count, failure, name};
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::display::{self, count, name, to_tool_error};
+use crate::list_files::collect_entries;
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
-const MATCHES: u64 = 100;
-const MOST_MATCHES: u64 = 1000;
-const MOST_CONTEXT: u32 = 20;
-const MOST_FILES: u64 = 500;
+const DEFAULT_MATCHES: u64 = 100;
+const MAX_MATCHES: u64 = 1000;
+const MAX_CONTEXT_LINES: u32 = 20;
+const DEFAULT_FILES: u64 = 500;
 
 /// Longer lines are cut to this many bytes.
-const LONGEST_LINE: usize = 300;
+const MAX_LINE_BYTES: usize = 300;
 
 /// Maximum size of a result, in bytes.
-const LONGEST_RESULT: usize = 32 * 1024;
+const MAX_RESULT_BYTES: usize = 32 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct SearchFiles;
+pub(crate) struct SearchFilesTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -43,10 +43,10 @@ pub(crate) struct Arguments {
     limit: Option<u64>,
 }
 
-impl Typed for SearchFiles {
+impl TypedTool for SearchFilesTool {
     const NAME: &'static str = "search_files";
     const DESCRIPTION: &'static str = "Searches the lines of text files, or finds files by name.";
-    const ACCESS: Access = Access::Reads;
+    const ACCESS: ToolAccess = ToolAccess::Reads;
 
     type Arguments = Arguments;
 
@@ -54,7 +54,7 @@ impl Typed for SearchFiles {
         let globs = arguments.glob.as_deref().unwrap_or_default().join(" ");
         let what = arguments.pattern.as_deref().unwrap_or(&globs);
         match &arguments.path {
-            Some(path) => format!("search {what} in {}", shown::path(path)),
+            Some(path) => format!("search {what} in {}", display::path(path)),
             None => format!("search {what}"),
         }
     }
@@ -62,15 +62,17 @@ impl Typed for SearchFiles {
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let has_globs = arguments
             .glob
             .as_ref()
             .is_some_and(|globs| !globs.is_empty());
         match &arguments.pattern {
-            Some(pattern) if !pattern.is_empty() => search(pattern, &arguments, context).await,
-            _ if has_globs => find(arguments, context).await,
+            Some(pattern) if !pattern.is_empty() => {
+                search_lines(pattern, &arguments, context).await
+            }
+            _ if has_globs => find_files(arguments, context).await,
             _ => Err(ToolError::Arguments {
                 tool: Self::NAME.to_owned(),
                 why: "missing field `pattern`: expected that or `glob`".to_owned(),
@@ -79,26 +81,33 @@ impl Typed for SearchFiles {
     }
 }
 
-async fn search(
+async fn search_lines(
     pattern: &str,
     arguments: &Arguments,
-    context: Context<'_>,
+    context: ToolContext<'_>,
 ) -> Result<ToolOutput, ToolError> {
     let path = arguments.path.as_deref().unwrap_or(".");
     let all = arguments.all.unwrap_or(false);
-    let request = Search {
-        path: Raw::from(path),
+    let request = SearchRequest {
+        path: ByteString::from(path),
         pattern: pattern.to_owned(),
         case_insensitive: arguments.case_insensitive.unwrap_or(false),
         globs: arguments.glob.clone().unwrap_or_default(),
         ignore: !all,
         hidden: true,
-        context: arguments.context.unwrap_or(0).min(MOST_CONTEXT),
-        limit: arguments.limit.unwrap_or(MATCHES).clamp(1, MOST_MATCHES),
+        context: arguments.context.unwrap_or(0).min(MAX_CONTEXT_LINES),
+        limit: arguments
+            .limit
+            .unwrap_or(DEFAULT_MATCHES)
+            .clamp(1, MAX_MATCHES),
     };
-    let mut found = Found::new(path, request.context > 0);
-    let mut batches = context.sandbox.search(request).await.map_err(failure)?;
-    'all: while let Some(batch) = batches.next().await.map_err(failure)? {
+    let mut found = MatchListing::new(path, request.context > 0);
+    let mut batches = context
+        .sandbox
+        .search(request)
+        .await
+        .map_err(to_tool_error)?;
+    'all: while let Some(batch) = batches.next().await.map_err(to_tool_error)? {
         for one in &batch {
             if !found.push(one) {
                 break 'all;
@@ -123,21 +132,27 @@ async fn search(
     Ok(ToolOutput::text(text))
 }
 
-async fn find(arguments: Arguments, context: Context<'_>) -> Result<ToolOutput, ToolError> {
+async fn find_files(
+    arguments: Arguments,
+    context: ToolContext<'_>,
+) -> Result<ToolOutput, ToolError> {
     let path = arguments.path.as_deref().unwrap_or(".");
     let all = arguments.all.unwrap_or(false);
-    let request = List {
-        path: Raw::from(path),
+    let request = ListRequest {
+        path: ByteString::from(path),
         depth: u32::MAX,
         ignore: !all,
         hidden: true,
         globs: arguments.glob.unwrap_or_default(),
-        limit: arguments.limit.unwrap_or(MOST_FILES).clamp(1, MOST_MATCHES),
+        limit: arguments
+            .limit
+            .unwrap_or(DEFAULT_FILES)
+            .clamp(1, MAX_MATCHES),
     };
-    let (entries, mut is_cut) = collect(context, request).await?;
+    let (entries, mut is_cut) = collect_entries(context, request).await?;
     let mut text = String::new();
     for (at, entry) in entries.iter().enumerate() {
-        if text.len() > LONGEST_RESULT {
+        if text.len() > MAX_RESULT_BYTES {
             is_cut = true;
             let _ = writeln!(
                 text,
@@ -146,7 +161,7 @@ async fn find(arguments: Arguments, context: Context<'_>) -> Result<ToolOutput, 
             );
             break;
         }
-        let _ = writeln!(text, "{}", name(&below(path, &entry.path)));
+        let _ = writeln!(text, "{}", name(&join_root(path, &entry.path)));
     }
     if entries.is_empty() {
         let ignored = if all {
@@ -162,17 +177,17 @@ async fn find(arguments: Arguments, context: Context<'_>) -> Result<ToolOutput, 
 }
 
 /// Matches grouped by file, as text of bounded length.
-struct Found<'a> {
+struct MatchListing<'a> {
     root: &'a str,
     has_context: bool,
     text: String,
-    file: Option<Raw>,
+    file: Option<ByteString>,
     last_line: u64,
     matches: u64,
     is_cut: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> MatchListing<'a> {
     fn new(root: &'a str, has_context: bool) -> Self {
         Self {
             root,
@@ -186,14 +201,18 @@ impl<'a> Found<'a> {
     }
 
     /// Returns whether there is room for more.
-    fn push(&mut self, one: &Match) -> bool {
-        if self.text.len() > LONGEST_RESULT {
+    fn push(&mut self, one: &SearchMatch) -> bool {
+        if self.text.len() > MAX_RESULT_BYTES {
             self.is_cut = true;
             return false;
         }
         if self.file.as_ref() != Some(&one.path) {
             let blank = if self.file.is_some() { "\n" } else { "" };
-            let _ = writeln!(self.text, "{blank}{}", name(&below(self.root, &one.path)));
+            let _ = writeln!(
+                self.text,
+                "{blank}{}",
+                name(&join_root(self.root, &one.path))
+            );
             self.file = Some(one.path.clone());
             self.last_line = one.line.saturating_sub(1);
         } else if self.has_context && self.last_line + 1 != one.line {
@@ -203,7 +222,7 @@ impl<'a> Found<'a> {
         self.matches += u64::from(!one.is_context);
         let mark = if one.is_context { '-' } else { ':' };
         let line = String::from_utf8_lossy(&one.text.0);
-        let end = line.floor_char_boundary(LONGEST_LINE);
+        let end = line.floor_char_boundary(MAX_LINE_BYTES);
         let more = if end < line.len() { "…" } else { "" };
         let _ = writeln!(self.text, "{}{mark}{}{more}", one.line, &line[..end]);
         true
@@ -211,9 +230,9 @@ impl<'a> Found<'a> {
 }
 
 /// A path that `read_file` accepts.
-fn below(root: &str, path: &Raw) -> Raw {
+fn join_root(root: &str, path: &ByteString) -> ByteString {
     match root {
         "." | "./" | "" => path.clone(),
-        _ => Raw::from(std::path::Path::new(root).join(path.as_path())),
+        _ => ByteString::from(std::path::Path::new(root).join(path.as_path())),
     }
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use protocol::ToolDefinition;
 
-use crate::bash::Bash;
-use crate::bash_job::BashJob;
-use crate::edit_file::EditFile;
-use crate::list_files::ListFiles;
-use crate::plan::Plan;
-use crate::read_file::ReadFile;
-use crate::search_files::SearchFiles;
-use crate::shells::Shells;
+use crate::bash::BashTool;
+use crate::bash_job::BashJobTool;
+use crate::edit_file::EditFileTool;
+use crate::list_files::ListFilesTool;
+use crate::plan::PlanTool;
+use crate::read_file::ReadFileTool;
+use crate::search_files::SearchFilesTool;
+use crate::shells::ShellRegistry;
 use crate::tool::Tool;
 use crate::typed::adapt;
-use crate::write_file::WriteFile;
+use crate::write_file::WriteFileTool;
 
 /// The tools of a session, in the order in which they are presented to the model.
 #[derive(Clone, Default)]
@@ -29,18 +29,18 @@ impl ToolSet {
 
     /// Every tool that works in any sandbox. A new tool is added here, and nowhere else.
     pub fn standard() -> Self {
-        let shells = Arc::new(Shells::default());
+        let shells = Arc::new(ShellRegistry::default());
         Self::new(vec![
-            adapt(Bash {
+            adapt(BashTool {
                 shells: shells.clone(),
             }),
-            adapt(BashJob { shells }),
-            adapt(ReadFile),
-            adapt(WriteFile),
-            adapt(EditFile),
-            adapt(ListFiles),
-            adapt(SearchFiles),
-            adapt(Plan),
+            adapt(BashJobTool { shells }),
+            adapt(ReadFileTool),
+            adapt(WriteFileTool),
+            adapt(EditFileTool),
+            adapt(ListFilesTool),
+            adapt(SearchFilesTool),
+            adapt(PlanTool),
         ])
     }
 

@@ -7,28 +7,28 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sandbox::request::{Progress, Raw};
-use sandbox::{Sandbox, WORKSPACE};
+use sandbox::request::{ByteString, ShellProgress};
+use sandbox::{Sandbox, WORKSPACE_PATH};
 
 /// Shared by the tools that run commands.
 #[derive(Debug, Default)]
-pub(crate) struct Shells {
-    sandboxes: Mutex<HashMap<String, Shell>>,
+pub(crate) struct ShellRegistry {
+    sandboxes: Mutex<HashMap<String, SandboxShell>>,
 }
 
 #[derive(Debug)]
-struct Shell {
+struct SandboxShell {
     /// Instance number of the sandbox.
     instance: u64,
-    cwd: Raw,
-    jobs: BTreeMap<u32, Job>,
+    cwd: ByteString,
+    jobs: BTreeMap<u32, ShellJob>,
 }
 
-impl Shell {
+impl SandboxShell {
     fn new(instance: u64) -> Self {
         Self {
             instance,
-            cwd: Raw::from(WORKSPACE),
+            cwd: ByteString::from(WORKSPACE_PATH),
             jobs: BTreeMap::new(),
         }
     }
@@ -36,38 +36,43 @@ impl Shell {
 
 /// A command that runs in the background.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Job {
+pub(crate) struct ShellJob {
     pub(crate) started: Instant,
     /// The number of kernel OOM kills before it started.
     pub(crate) memory_kills: u64,
 }
 
-impl Shells {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Shell>> {
+impl ShellRegistry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, SandboxShell>> {
         self.sandboxes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, sandbox: &Sandbox, change: impl FnOnce(&mut Shell) -> T) -> T {
+    fn with<T>(&self, sandbox: &Sandbox, change: impl FnOnce(&mut SandboxShell) -> T) -> T {
         let instance = sandbox.instance();
         let mut sandboxes = self.lock();
         let shell = sandboxes
             .entry(sandbox.id().to_owned())
-            .or_insert_with(|| Shell::new(instance));
+            .or_insert_with(|| SandboxShell::new(instance));
         match shell.instance.cmp(&instance) {
             Ordering::Equal => change(shell),
             Ordering::Less => {
-                *shell = Shell::new(instance);
+                *shell = SandboxShell::new(instance);
                 change(shell)
             }
             // The sandbox was replaced while a call in it was running.
-            Ordering::Greater => change(&mut Shell::new(instance)),
+            Ordering::Greater => change(&mut SandboxShell::new(instance)),
         }
     }
 
     /// Records whether the job still runs.
-    pub(crate) fn note(&self, sandbox: &Sandbox, progress: &Progress, job: Job) {
+    pub(crate) fn record_progress(
+        &self,
+        sandbox: &Sandbox,
+        progress: &ShellProgress,
+        job: ShellJob,
+    ) {
         self.with(sandbox, |shell| {
             if progress.exit.is_some() && !progress.output_open {
                 shell.jobs.remove(&progress.job)
@@ -78,14 +83,14 @@ impl Shells {
     }
 
     /// Records the folder after a command has ended. Returns whether it changed.
-    pub(crate) fn moved_to(&self, sandbox: &Sandbox, cwd: &Raw) -> bool {
+    pub(crate) fn update_cwd(&self, sandbox: &Sandbox, cwd: &ByteString) -> bool {
         self.with(sandbox, |shell| {
             let before = std::mem::replace(&mut shell.cwd, cwd.clone());
             before != *cwd
         })
     }
 
-    pub(crate) fn job(&self, sandbox: &Sandbox, job: u32) -> Option<Job> {
+    pub(crate) fn job(&self, sandbox: &Sandbox, job: u32) -> Option<ShellJob> {
         self.with(sandbox, |shell| shell.jobs.get(&job).copied())
     }
 

@@ -12,7 +12,7 @@ pub trait Tool: Send + Sync {
     fn definition(&self) -> &ToolDefinition;
 
     /// Read-only calls run in parallel and never wait for a checkpoint.
-    fn access(&self) -> Access;
+    fn access(&self) -> ToolAccess;
 
     /// One line for the user, such as `$ cargo test` or `read src/main.rs`.
     fn summary(&self, input: &Value) -> String;
@@ -20,19 +20,19 @@ pub trait Tool: Send + Sync {
     fn run<'a>(
         &'a self,
         input: Value,
-        context: Context<'a>,
+        context: ToolContext<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum ToolAccess {
     Reads,
     Changes,
 }
 
 /// What a call has access to.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub struct ToolContext<'a> {
     pub sandbox: &'a Sandbox,
     /// When cancelled, the tool stops what it started and returns what it has.
     pub cancel: &'a CancellationToken,
@@ -40,17 +40,17 @@ pub struct Context<'a> {
     pub print: &'a (dyn Fn(&[u8], bool) + Send + Sync),
     /// Called with the job number and the command if it continues after the call.
     pub background: &'a (dyn Fn(u32, &str) + Send + Sync),
-    pub outputs: &'a dyn Outputs,
+    pub outputs: &'a dyn OutputStore,
 }
 
-impl std::fmt::Debug for Context<'_> {
+impl std::fmt::Debug for ToolContext<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Context").finish_non_exhaustive()
     }
 }
 
 /// Stores output that is too long for a model.
-pub trait Outputs: Send + Sync {
+pub trait OutputStore: Send + Sync {
     /// Stores the output and returns the handle to read it with.
     fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>>;
 

@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use sandbox::request::{Entry, FileKind, Raw};
+use sandbox::request::{ByteString, FileKind, ListEntry};
 
-use crate::shown::{count, name, size};
+use crate::display::{count, name, size};
 
 /// Entries shown of one folder before other folders of its level get theirs.
-const FAIR_SHARE: usize = 50;
+const FOLDER_SHARE_ENTRIES: usize = 50;
 
 /// The tree as lines, with at most `most` entries, starting with the top levels. Entries must be in
 /// walk order: a folder, then its content.
-pub(crate) fn draw(entries: &[Entry], most: usize) -> String {
-    let is_shown = choose(entries, most);
+pub(crate) fn render_tree(entries: &[ListEntry], most: usize) -> String {
+    let is_shown = choose_shown(entries, most);
     let mut text = String::new();
     // The open folders, each with the number of entries left out so far.
     let mut open: Vec<(&[u8], u64)> = vec![(b"", 0)];
@@ -22,7 +22,7 @@ pub(crate) fn draw(entries: &[Entry], most: usize) -> String {
             .last()
             .is_some_and(|(folder, _)| !is_below(parent, folder))
         {
-            close(&mut text, &mut open);
+            close_folder(&mut text, &mut open);
         }
         if !is_shown {
             if let Some((_, left_out)) = open.last_mut() {
@@ -31,20 +31,20 @@ pub(crate) fn draw(entries: &[Entry], most: usize) -> String {
             continue;
         }
         text.push_str(&"  ".repeat(open.len() - 1));
-        text.push_str(&line(entry));
+        text.push_str(&entry_line(entry));
         text.push('\n');
         if entry.kind == FileKind::Folder {
             open.push((&entry.path.0, 0));
         }
     }
     while !open.is_empty() {
-        close(&mut text, &mut open);
+        close_folder(&mut text, &mut open);
     }
     text
 }
 
 /// Closes the innermost folder and reports the entries left out of it.
-fn close(text: &mut String, open: &mut Vec<(&[u8], u64)>) {
+fn close_folder(text: &mut String, open: &mut Vec<(&[u8], u64)>) {
     if let Some((_, left_out @ 1..)) = open.pop() {
         text.push_str(&"  ".repeat(open.len()));
         text.push_str(&format!("… {} more\n", count(left_out, "entry", "entries")));
@@ -53,7 +53,7 @@ fn close(text: &mut String, open: &mut Vec<(&[u8], u64)>) {
 
 /// Which entries are shown: level by level, and of each folder only its share until every folder of
 /// the level had its own. The content of a hidden folder is hidden too.
-fn choose(entries: &[Entry], most: usize) -> Vec<bool> {
+fn choose_shown(entries: &[ListEntry], most: usize) -> Vec<bool> {
     let mut levels: Vec<Vec<usize>> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let level = entry.path.0.iter().filter(|byte| **byte == b'/').count();
@@ -72,7 +72,7 @@ fn choose(entries: &[Entry], most: usize) -> Vec<bool> {
             let Some(share) = shown_folders.get_mut(parent(&entries[at])) else {
                 continue;
             };
-            if *share >= FAIR_SHARE {
+            if *share >= FOLDER_SHARE_ENTRIES {
                 waiting.push(at);
             } else if left > 0 {
                 *share += 1;
@@ -91,7 +91,7 @@ fn choose(entries: &[Entry], most: usize) -> Vec<bool> {
     is_shown
 }
 
-fn parent(entry: &Entry) -> &[u8] {
+fn parent(entry: &ListEntry) -> &[u8] {
     let path = &entry.path.0;
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(end) => &path[..end],
@@ -106,8 +106,8 @@ fn is_below(path: &[u8], folder: &[u8]) -> bool {
     }
 }
 
-fn line(entry: &Entry) -> String {
-    let own = Raw(match entry.path.0.iter().rposition(|byte| *byte == b'/') {
+fn entry_line(entry: &ListEntry) -> String {
+    let own = ByteString(match entry.path.0.iter().rposition(|byte| *byte == b'/') {
         Some(end) => entry.path.0[end + 1..].to_vec(),
         None => entry.path.0.clone(),
     });
@@ -124,9 +124,9 @@ fn line(entry: &Entry) -> String {
 mod tests {
     use super::*;
 
-    fn entries(names: &[String]) -> Vec<Entry> {
-        let entry = |name: &String| Entry {
-            path: Raw::from(name.trim_end_matches('/')),
+    fn entries(names: &[String]) -> Vec<ListEntry> {
+        let entry = |name: &String| ListEntry {
+            path: ByteString::from(name.trim_end_matches('/')),
             kind: if name.ends_with('/') {
                 FileKind::Folder
             } else {
@@ -140,7 +140,7 @@ mod tests {
 
     fn check(names: &[&str], most: usize, expect: &str) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let drawn = draw(&entries(&names), most).replace("  1 byte", "");
+        let drawn = render_tree(&entries(&names), most).replace("  1 byte", "");
         assert_eq!(drawn, expect, "{names:?} {most}");
     }
 
@@ -169,7 +169,7 @@ mod tests {
         names.extend((0..1000).map(|number| format!("big/{number:04}")));
         names.push("small/".to_owned());
         names.extend((0..10).map(|number| format!("small/{number}")));
-        let drawn = draw(&entries(&names), 100);
+        let drawn = render_tree(&entries(&names), 100);
         assert_eq!(drawn.lines().count(), 101, "{drawn}");
         assert!(drawn.contains("  … 912 entries more\nsmall/\n"), "{drawn}");
         assert!(drawn.ends_with("  9  1 byte\n"), "{drawn}");

@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::arguments::parse;
+use crate::display::one_line;
 use crate::schema::schema_of;
-use crate::shown::one_line;
-use crate::tool::{Access, Context, Tool, ToolError, ToolOutput};
+use crate::tool::{Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
 
 /// A tool whose arguments are a struct. [`adapt`] converts it to a [`Tool`].
-pub trait Typed: Send + Sync + 'static {
+pub trait TypedTool: Send + Sync + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
-    const ACCESS: Access;
+    const ACCESS: ToolAccess;
 
     type Arguments: DeserializeOwned + JsonSchema + Send;
 
@@ -31,13 +31,13 @@ pub trait Typed: Send + Sync + 'static {
     fn run<'a>(
         &'a self,
         arguments: Self::Arguments,
-        context: Context<'a>,
+        context: ToolContext<'a>,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a;
 }
 
 /// Wraps the tool so that a model can call it.
-pub fn adapt<T: Typed>(tool: T) -> Arc<dyn Tool> {
-    Arc::new(Adapter {
+pub fn adapt<T: TypedTool>(tool: T) -> Arc<dyn Tool> {
+    Arc::new(TypedToolAdapter {
         definition: ToolDefinition {
             name: T::NAME.to_owned(),
             description: T::DESCRIPTION.to_owned(),
@@ -47,23 +47,23 @@ pub fn adapt<T: Typed>(tool: T) -> Arc<dyn Tool> {
     })
 }
 
-struct Adapter<T> {
+struct TypedToolAdapter<T> {
     definition: ToolDefinition,
     tool: T,
 }
 
-impl<T: Typed> Adapter<T> {
+impl<T: TypedTool> TypedToolAdapter<T> {
     fn parse(&self, input: Value) -> Result<T::Arguments, ToolError> {
         parse(T::NAME, &self.definition.input_schema, input)
     }
 }
 
-impl<T: Typed> Tool for Adapter<T> {
+impl<T: TypedTool> Tool for TypedToolAdapter<T> {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> ToolAccess {
         T::ACCESS
     }
 
@@ -77,7 +77,7 @@ impl<T: Typed> Tool for Adapter<T> {
     fn run<'a>(
         &'a self,
         input: Value,
-        context: Context<'a>,
+        context: ToolContext<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = self.parse(input)?;
@@ -86,7 +86,7 @@ impl<T: Typed> Tool for Adapter<T> {
                 return Err(interrupted());
             }
             let run = self.tool.run(arguments, context);
-            if T::ACCESS == Access::Changes {
+            if T::ACCESS == ToolAccess::Changes {
                 return run.await;
             }
             tokio::select! {

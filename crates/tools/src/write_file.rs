@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 use crate::content::is_text;
 use crate::diff;
-use crate::shown::{self, change_failure, count, failure};
-use crate::tool::{Access, Context, ToolError, ToolOutput};
-use crate::typed::Typed;
+use crate::display::{self, count, to_tool_error, to_write_error};
+use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::typed::TypedTool;
 
 #[derive(Debug)]
-pub(crate) struct WriteFile;
+pub(crate) struct WriteFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,38 +22,38 @@ pub(crate) struct Arguments {
     content: String,
 }
 
-impl Typed for WriteFile {
+impl TypedTool for WriteFileTool {
     const NAME: &'static str = "write_file";
     const DESCRIPTION: &'static str =
         "Creates a file, with its parent folders, or replaces it whole.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: ToolAccess = ToolAccess::Changes;
 
     type Arguments = Arguments;
 
     fn summary(&self, arguments: &Arguments) -> String {
-        format!("write {}", shown::path(&arguments.path))
+        format!("write {}", display::path(&arguments.path))
     }
 
     async fn run(
         &self,
         arguments: Arguments,
-        context: Context<'_>,
+        context: ToolContext<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let Arguments { path, content } = arguments;
-        let before = read_before(context.sandbox, &path).await?;
+        let before = read_previous(context.sandbox, &path).await?;
         let lines = count(content.lines().count() as u64, "line", "lines");
         let size = count(content.len() as u64, "byte", "bytes");
         let diff = match &before {
-            Before::Text(old) => diff::unified(old, &content, diff::FOR_PEOPLE),
-            Before::Nothing => diff::unified("", &content, diff::FOR_PEOPLE),
-            Before::Other => None,
+            PreviousContent::Text(old) => diff::unified(old, &content, diff::MAX_USER_DIFF_BYTES),
+            PreviousContent::Nothing => diff::unified("", &content, diff::MAX_USER_DIFF_BYTES),
+            PreviousContent::Other => None,
         };
         let write = context
             .sandbox
             .write_file(&path, content, WriteMode::Replace);
-        write.await.map_err(change_failure)?;
+        write.await.map_err(to_write_error)?;
         let done = match before {
-            Before::Nothing => "created",
+            PreviousContent::Nothing => "created",
             _ => "replaced",
         };
         Ok(ToolOutput {
@@ -61,31 +61,34 @@ impl Typed for WriteFile {
                 path: path.clone(),
                 diff,
             }],
-            ..ToolOutput::text(format!("{done} `{}`: {lines}, {size}", shown::path(&path)))
+            ..ToolOutput::text(format!(
+                "{done} `{}`: {lines}, {size}",
+                display::path(&path)
+            ))
         })
     }
 }
 
 /// The content of the file before the write.
-enum Before {
+enum PreviousContent {
     Nothing,
     Text(String),
     /// Too long to compare, or not text.
     Other,
 }
 
-async fn read_before(sandbox: &Sandbox, path: &str) -> Result<Before, ToolError> {
-    let most = diff::LONGEST as u64;
+async fn read_previous(sandbox: &Sandbox, path: &str) -> Result<PreviousContent, ToolError> {
+    let most = diff::MAX_COMPARED_BYTES as u64;
     match sandbox.read_file(path, 0, Some(most)).await {
         Ok((metadata, content)) if metadata.size <= most && is_text(&content) => {
-            Ok(String::from_utf8(content).map_or(Before::Other, Before::Text))
+            Ok(String::from_utf8(content).map_or(PreviousContent::Other, PreviousContent::Text))
         }
-        Ok(_) => Ok(Before::Other),
+        Ok(_) => Ok(PreviousContent::Other),
         Err(SandboxError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-            Ok(Before::Nothing)
+            Ok(PreviousContent::Nothing)
         }
         // It cannot be read but may still be replaceable. If not, the write reports the error.
-        Err(SandboxError::Refused(_)) => Ok(Before::Other),
-        Err(error) => Err(failure(error)),
+        Err(SandboxError::Refused(_)) => Ok(PreviousContent::Other),
+        Err(error) => Err(to_tool_error(error)),
     }
 }

@@ -6,65 +6,65 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use protocol::{Block, Command, Event, EventKind, Question, SessionId, Subject};
-use tui::{Ended, Host, Look, Notice, Notices, Request, Settings};
+use protocol::{AgentCommand, Block, Event, EventKind, Question, SessionId, Subject};
+use tui::{ColourScheme, HostPort, NoticeSender, TuiExit, TuiSettings, UiNotice, UiRequest};
 
-const GONE: u8 = 3;
-const FAILED: u8 = 4;
+const TERMINAL_CLOSED_EXIT_CODE: u8 = 3;
+const FAILED_EXIT_CODE: u8 = 4;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let settings = Settings {
-        look: Look::Dark,
+    let settings = TuiSettings {
+        look: ColourScheme::Dark,
         asks_look: true,
         editor: arguments.next(),
         is_in_tmux: false,
     };
     let Ok((host, port)) = tui::channel() else {
-        return ExitCode::from(FAILED);
+        return ExitCode::from(FAILED_EXIT_CODE);
     };
     std::thread::spawn(|| serve(host));
     let code = match tui::run(&settings, port) {
-        Ok(Ended::Left) => 0,
-        Ok(Ended::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(FAILED),
-        Ok(Ended::Gone) => GONE,
-        Err(_) => FAILED,
+        Ok(TuiExit::Left) => 0,
+        Ok(TuiExit::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(FAILED_EXIT_CODE),
+        Ok(TuiExit::Gone) => TERMINAL_CLOSED_EXIT_CODE,
+        Err(_) => FAILED_EXIT_CODE,
     };
     ExitCode::from(code)
 }
 
-fn serve(mut host: Host) {
+fn serve(mut host: HostPort) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
         return;
     };
     runtime.block_on(async {
         while let Some(request) = host.requests.recv().await {
             match request {
-                Request::Agent(Command::Prompt { content }) => {
+                UiRequest::Agent(AgentCommand::Prompt { content }) => {
                     answer(&host.notices, &text(&content)).await;
                 }
-                Request::Agent(Command::Decide { question, decision }) => {
+                UiRequest::Agent(AgentCommand::Decide { question, decision }) => {
                     let answer = if decision.is_allowed { "yes" } else { "no" };
-                    say(
+                    send_info(
                         &host.notices,
                         &format!("the answer to {question} is {answer}"),
                     )
                     .await;
                 }
-                Request::Quit => break,
+                UiRequest::Quit => break,
                 _ => {}
             }
         }
     });
 }
 
-async fn answer(notices: &Notices, text: &str) {
+async fn answer(notices: &NoticeSender, text: &str) {
     match text {
         "panic" => panic!("as it was told to"),
         // Endless: the user must still be able to end it.
         "flood" => {
             for number in 0.. {
-                if !say(notices, &format!("drop {number}")).await {
+                if !send_info(notices, &format!("drop {number}")).await {
                     return;
                 }
             }
@@ -80,25 +80,25 @@ async fn answer(notices: &Notices, text: &str) {
             };
             let time = Timestamp::UNIX_EPOCH;
             let event = Event {
-                v: protocol::VERSION,
+                v: protocol::EVENT_VERSION,
                 session: SessionId::new(&time.to_zoned(jiff::tz::TimeZone::UTC).datetime(), 0),
                 seq: None,
                 time,
                 kind: EventKind::Asked { question },
             };
-            notices.send(Notice::Event(event)).await;
+            notices.send(UiNotice::Event(event)).await;
         }
         _ if text.len() > 100 => {
-            say(notices, &format!("heard {} bytes", text.len())).await;
+            send_info(notices, &format!("heard {} bytes", text.len())).await;
         }
         _ => {
-            say(notices, &format!("heard <{text}>")).await;
+            send_info(notices, &format!("heard <{text}>")).await;
         }
     }
 }
 
-async fn say(notices: &Notices, text: &str) -> bool {
-    notices.send(Notice::Said(text.to_owned())).await
+async fn send_info(notices: &NoticeSender, text: &str) -> bool {
+    notices.send(UiNotice::Said(text.to_owned())).await
 }
 
 fn text(content: &[Block]) -> String {

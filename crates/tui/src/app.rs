@@ -1,47 +1,47 @@
 //! The whole state of the UI, and how it changes. Pure: the time is passed in with every input, and
-//! side effects are returned as [`Effect`]s.
+//! side effects are returned as [`AppEffect`]s.
 //!
 //! A key goes to the open question first, then to the overlay, then to the focused part. A
 //! character that none of them handles is typed into the editor, so that no input is lost. Entry
-//! type: [`App`].
+//! type: [`TuiApp`].
 
 mod browsing;
-mod commanding;
-mod completing;
-mod hearing;
+mod completion;
+mod double_press;
+mod history_search;
+mod key_dispatch;
 mod keys;
-mod leaving;
-mod recalling;
-mod talking;
+mod notices;
+mod sending;
+mod slash_commands;
 #[cfg(test)]
 mod tests;
-mod typing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 use jiff::Timestamp;
-use protocol::Command;
+use protocol::AgentCommand;
 
-use self::completing::Known;
-pub(crate) use self::keys::{BINDINGS, Place};
-use self::leaving::Twice;
-use self::recalling::Recall;
-use self::talking::{Reading, Turn};
-use crate::draw::{Areas, areas, page_width};
-use crate::editor::{Completion, Draft, Editor, Pasted};
+use self::completion::CompletionSources;
+use self::double_press::DoublePress;
+use self::history_search::HistorySearch;
+pub(crate) use self::keys::{KEY_BINDINGS, KeyContext};
+use self::sending::{PendingImages, TurnProgress};
+use crate::draw::{ScreenAreas, page_width, screen_areas};
+use crate::editor::{Completion, Editor, MessageDraft, PasteResult};
 use crate::overlay::Overlay;
-use crate::port::{Notice, Request};
-use crate::question::{Questions, Taken};
-use crate::status::{FRAME, Status};
-use crate::theme::{Look, Theme};
+use crate::port::{UiNotice, UiRequest};
+use crate::question::{KeyOutcome, OpenQuestions};
+use crate::status::{ANIMATION_INTERVAL, UiStatus};
+use crate::theme::{ColourScheme, Theme};
 use crate::transcript::Transcript;
 
 /// How long a hint is shown, and how long the first press of a double press counts.
-const HINT: Duration = Duration::from_secs(2);
+const HINT_DURATION: Duration = Duration::from_secs(2);
 /// Lines scrolled per step of the mouse wheel.
-const WHEEL: i32 = 3;
+const WHEEL_SCROLL_LINES: i32 = 3;
 
 /// An input to the UI.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ const WHEEL: i32 = 3;
     clippy::large_enum_variant,
     reason = "nearly all inputs are notices: boxing would allocate for each"
 )]
-pub(crate) enum Input {
+pub(crate) enum AppInput {
     Key(KeyEvent),
     Mouse(MouseEvent),
     Paste(String),
@@ -57,24 +57,24 @@ pub(crate) enum Input {
         width: u16,
         height: u16,
     },
-    Notice(Notice),
+    Notice(UiNotice),
     /// The text from the user's external editor.
     Edited(String),
     /// The terminal reported its background colour.
-    Look(Look),
+    Look(ColourScheme),
     /// The current state has been drawn, and no key typed before that is left unread.
     Shown,
-    /// The time returned by [`App::wakes_at`] has come.
+    /// The time returned by [`TuiApp::wakes_at`] has come.
     Time,
 }
 
 /// A side effect for the terminal loop to perform.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
-    Ask(Request),
+pub(crate) enum AppEffect {
+    Ask(UiRequest),
     /// Copies the text to the clipboard of the user's terminal.
     Copy(String),
-    /// Opens the text in the user's external editor; the result comes back as [`Input::Edited`].
+    /// Opens the text in the user's external editor; the result comes back as [`AppInput::Edited`].
     Edit(String),
     /// Suspends the program and returns the terminal to the shell.
     Suspend,
@@ -84,43 +84,43 @@ pub(crate) enum Effect {
 }
 
 #[derive(Debug)]
-pub(crate) struct App {
+pub(crate) struct TuiApp {
     /// Time since the start of the UI.
     pub(crate) now: Duration,
     pub(crate) width: u16,
     pub(crate) height: u16,
     pub(crate) theme: Theme,
     pub(crate) transcript: Transcript,
-    pub(crate) status: Status,
+    pub(crate) status: UiStatus,
     pub(crate) editor: Editor,
-    pub(crate) focus: Focus,
+    pub(crate) focus: AppFocus,
     /// Shown in front of the page; gets the keys that the question does not take.
     pub(crate) overlay: Option<Overlay>,
-    pub(crate) questions: Questions,
+    pub(crate) questions: OpenQuestions,
     /// Messages to send when the turn ends, the next one first.
-    pub(crate) queue: VecDeque<Draft>,
+    pub(crate) queue: VecDeque<MessageDraft>,
     /// Wall-clock time at the start.
     pub(crate) began: Option<Timestamp>,
     /// Screen areas of the last layout.
-    pub(crate) areas: Areas,
+    pub(crate) areas: ScreenAreas,
     completion: Option<Completion>,
-    known: Known,
-    recall: Recall,
-    turn: Turn,
+    known: CompletionSources,
+    recall: HistorySearch,
+    turn: TurnProgress,
     /// Images that are being read for the message.
-    reading: Reading,
+    reading: PendingImages,
     /// Whether a session or job has been opened since the start.
     is_opened: bool,
     /// The agent has ended: the only thing left is to open another session.
     is_lost: bool,
     /// The first press of a key that acts only when pressed twice, and until when it counts.
-    twice: Option<(Twice, Duration)>,
+    twice: Option<(DoublePress, Duration)>,
     hint: Option<(String, Duration)>,
 }
 
 /// The part that gets the keys which neither the question nor the overlay takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Focus {
+pub(crate) enum AppFocus {
     #[default]
     Editor,
     /// An entry of the page is selected.
@@ -131,27 +131,27 @@ pub(crate) enum Focus {
     Recall { words: String },
 }
 
-impl App {
-    pub(crate) fn new(look: Look, width: u16, height: u16) -> Self {
+impl TuiApp {
+    pub(crate) fn new(look: ColourScheme, width: u16, height: u16) -> Self {
         Self {
             now: Duration::ZERO,
             width,
             height,
             theme: Theme::new(look),
             transcript: Transcript::default(),
-            status: Status::default(),
+            status: UiStatus::default(),
             editor: Editor::default(),
-            focus: Focus::default(),
+            focus: AppFocus::default(),
             overlay: None,
-            questions: Questions::default(),
+            questions: OpenQuestions::default(),
             queue: VecDeque::new(),
             began: None,
-            areas: Areas::default(),
+            areas: ScreenAreas::default(),
             completion: None,
-            known: Known::default(),
-            recall: Recall::default(),
-            turn: Turn::Idle,
-            reading: Reading::default(),
+            known: CompletionSources::default(),
+            recall: HistorySearch::default(),
+            turn: TurnProgress::Idle,
+            reading: PendingImages::default(),
             is_opened: false,
             is_lost: false,
             twice: None,
@@ -171,13 +171,13 @@ impl App {
 
     /// Whether a turn is running or has been requested.
     pub(crate) fn is_busy(&self) -> bool {
-        !matches!(self.turn, Turn::Idle)
+        !matches!(self.turn, TurnProgress::Idle)
     }
 
     /// Whether a typed character would start a new message: the editor is focused and empty, with
     /// no overlay open.
     pub(crate) fn is_free(&self) -> bool {
-        self.editor.is_empty() && self.overlay.is_none() && self.focus == Focus::Editor
+        self.editor.is_empty() && self.overlay.is_none() && self.focus == AppFocus::Editor
     }
 
     /// The current wall-clock time.
@@ -186,28 +186,28 @@ impl App {
     }
 
     /// Applies an input that happened at `now`.
-    pub(crate) fn update(&mut self, now: Duration, input: Input) -> Vec<Effect> {
+    pub(crate) fn update(&mut self, now: Duration, input: AppInput) -> Vec<AppEffect> {
         self.now = now;
         self.status.now = now;
         self.expire();
         match input {
-            Input::Key(key) => self.key(key),
-            Input::Paste(text) => self.paste(&text),
-            Input::Mouse(mouse) => self.mouse(mouse),
-            Input::Resized { width, height } => {
+            AppInput::Key(key) => self.key(key),
+            AppInput::Paste(text) => self.paste(&text),
+            AppInput::Mouse(mouse) => self.mouse(mouse),
+            AppInput::Resized { width, height } => {
                 (self.width, self.height) = (width, height);
                 self.questions.resized();
                 Vec::new()
             }
-            Input::Notice(notice) => self.hear(notice),
-            Input::Edited(text) => {
-                self.focus = Focus::Editor;
+            AppInput::Notice(notice) => self.hear(notice),
+            AppInput::Edited(text) => {
+                self.focus = AppFocus::Editor;
                 self.editor.replace(&text);
                 self.complete()
             }
-            Input::Look(look) => {
+            AppInput::Look(look) => {
                 // A user who turned colours off keeps them off.
-                if self.theme.look != Look::Plain {
+                if self.theme.look != ColourScheme::Plain {
                     let colours = self.theme.colours;
                     self.theme = Theme {
                         colours,
@@ -216,10 +216,19 @@ impl App {
                 }
                 Vec::new()
             }
-            Input::Shown => self.questions.shown(now).map(ask).into_iter().collect(),
-            Input::Time => {
-                self.go_on_looking();
-                self.questions.release(now).map(ask).into_iter().collect()
+            AppInput::Shown => self
+                .questions
+                .shown(now)
+                .map(agent_command)
+                .into_iter()
+                .collect(),
+            AppInput::Time => {
+                self.continue_file_search();
+                self.questions
+                    .release(now)
+                    .map(agent_command)
+                    .into_iter()
+                    .collect()
             }
         }
     }
@@ -228,7 +237,7 @@ impl App {
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
         // While a question is open, only the elapsed seconds change.
         let step = if self.questions.is_empty() {
-            FRAME
+            ANIMATION_INTERVAL
         } else {
             Duration::from_secs(1)
         };
@@ -245,8 +254,8 @@ impl App {
 
     /// Lays everything out for the screen size. Called before every draw.
     pub(crate) fn arrange(&mut self) {
-        self.areas = areas(self);
-        let Areas {
+        self.areas = screen_areas(self);
+        let ScreenAreas {
             page, text, front, ..
         } = self.areas;
         self.editor.arrange(text.width, text.height);
@@ -258,11 +267,11 @@ impl App {
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
         match self.questions.key(self.now, key, self.is_free()) {
-            Taken::Yes => Vec::new(),
-            Taken::No => self.press(key),
-            Taken::NorBefore(before) => {
+            KeyOutcome::Yes => Vec::new(),
+            KeyOutcome::No => self.press(key),
+            KeyOutcome::NorBefore(before) => {
                 let mut effects = self.press(before);
                 effects.extend(self.press(key));
                 effects
@@ -270,8 +279,8 @@ impl App {
         }
     }
 
-    fn paste(&mut self, text: &str) -> Vec<Effect> {
-        let mut effects = match self.questions.pasted(self.now) {
+    fn paste(&mut self, text: &str) -> Vec<AppEffect> {
+        let mut effects = match self.questions.handle_paste(self.now) {
             Some(before) => self.press(before),
             None => Vec::new(),
         };
@@ -280,7 +289,10 @@ impl App {
             effects.extend(overlay.paste(text));
             return effects;
         }
-        let is_looking = matches!(self.focus, Focus::Search { .. } | Focus::Recall { .. });
+        let is_looking = matches!(
+            self.focus,
+            AppFocus::Search { .. } | AppFocus::Recall { .. }
+        );
         if is_looking && !text.trim_end().contains(['\n', '\r']) {
             let letters = text.trim_end().chars();
             letters
@@ -288,21 +300,21 @@ impl App {
                 .for_each(|letter| self.look_for(letter));
             return effects;
         }
-        self.back_to_editor();
-        if let Pasted::Pictures(pictures) = self.editor.paste(text) {
-            let read = pictures
+        self.focus_editor();
+        if let PasteResult::Pictures(pasted_images) = self.editor.paste(text) {
+            let read = pasted_images
                 .into_iter()
-                .map(|(words, path)| self.read_picture(words, path));
+                .map(|(words, path)| self.read_image(words, path));
             effects.extend(read);
         }
         effects.extend(self.complete());
         effects
     }
 
-    fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+    fn mouse(&mut self, mouse: MouseEvent) -> Vec<AppEffect> {
         let lines = match mouse.kind {
-            MouseEventKind::ScrollUp => -WHEEL,
-            MouseEventKind::ScrollDown => WHEEL,
+            MouseEventKind::ScrollUp => -WHEEL_SCROLL_LINES,
+            MouseEventKind::ScrollDown => WHEEL_SCROLL_LINES,
             MouseEventKind::Down(MouseButton::Left) if self.overlay.is_none() => {
                 // The page starts at the top of the screen and has one row per visible line.
                 if usize::from(mouse.row) < self.transcript.visible().len() {
@@ -321,8 +333,8 @@ impl App {
         }
     }
 
-    fn say_hint(&mut self, text: impl Into<String>) {
-        self.hint = Some((text.into(), self.now + HINT));
+    fn show_hint(&mut self, text: impl Into<String>) {
+        self.hint = Some((text.into(), self.now + HINT_DURATION));
     }
 
     /// Drops the hint and the first press of a double press once they have expired.
@@ -333,6 +345,6 @@ impl App {
     }
 }
 
-fn ask(command: Command) -> Effect {
-    Effect::Ask(Request::Agent(command))
+fn agent_command(command: AgentCommand) -> AppEffect {
+    AppEffect::Ask(UiRequest::Agent(command))
 }

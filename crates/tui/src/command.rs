@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// A row of the table of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slash {
+pub struct SlashCommandInfo {
     pub name: &'static str,
     /// Placeholder for the argument, as shown to the user.
     pub argument: &'static str,
@@ -52,8 +52,12 @@ pub enum SlashError {
     TooMuch(&'static str),
 }
 
-const fn slash(name: &'static str, argument: &'static str, about: &'static str) -> Slash {
-    Slash {
+const fn command_info(
+    name: &'static str,
+    argument: &'static str,
+    about: &'static str,
+) -> SlashCommandInfo {
+    SlashCommandInfo {
         name,
         argument,
         about,
@@ -61,28 +65,28 @@ const fn slash(name: &'static str, argument: &'static str, about: &'static str) 
 }
 
 /// In the order of the help.
-pub const COMMANDS: &[Slash] = &[
-    slash("help", "", "keys and commands"),
-    slash("clear", "", "begin a new session"),
-    slash("sessions", "", "look for a session and open it"),
-    slash("load", "SESSION", "open a session by its name"),
-    slash("fork", "", "go on in a copy of this session"),
-    slash("continue", "", "take up a turn that was cut short"),
-    slash("undo", "", "take back the last turn, files too"),
-    slash("redo", "", "take back the last undo"),
-    slash("diff", "", "what this session has changed"),
-    slash("files", "", "files of the workspace"),
-    slash("cost", "", "tokens, money and budgets"),
-    slash("model", "[NAME]", "choose another model"),
-    slash("allow", "[HOST]", "open a host to the sandbox"),
-    slash("compact", "", "put a summary in the place of the past"),
-    slash("image", "FILE", "show a picture to the model"),
-    slash("search", "[WORDS]", "look for words on this page"),
-    slash("copy", "", "copy the last reply"),
-    slash("export", "[FILE]", "write the session to a file"),
-    slash("jobs", "", "jobs of the server"),
-    slash("attach", "JOB", "follow a job of the server"),
-    slash("quit", "", "leave"),
+pub const SLASH_COMMANDS: &[SlashCommandInfo] = &[
+    command_info("help", "", "keys and commands"),
+    command_info("clear", "", "begin a new session"),
+    command_info("sessions", "", "look for a session and open it"),
+    command_info("load", "SESSION", "open a session by its name"),
+    command_info("fork", "", "go on in a copy of this session"),
+    command_info("continue", "", "take up a turn that was cut short"),
+    command_info("undo", "", "take back the last turn, files too"),
+    command_info("redo", "", "take back the last undo"),
+    command_info("diff", "", "what this session has changed"),
+    command_info("files", "", "files of the workspace"),
+    command_info("cost", "", "tokens, money and budgets"),
+    command_info("model", "[NAME]", "choose another model"),
+    command_info("allow", "[HOST]", "open a host to the sandbox"),
+    command_info("compact", "", "put a summary in the place of the past"),
+    command_info("image", "FILE", "show a picture to the model"),
+    command_info("search", "[WORDS]", "look for words on this page"),
+    command_info("copy", "", "copy the last reply"),
+    command_info("export", "[FILE]", "write the session to a file"),
+    command_info("jobs", "", "jobs of the server"),
+    command_info("attach", "JOB", "follow a job of the server"),
+    command_info("quit", "", "leave"),
 ];
 
 impl SlashCommand {
@@ -102,7 +106,7 @@ impl SlashCommand {
     }
 
     fn of(name: &str, argument: &str) -> Result<Self, SlashError> {
-        let Some(known) = COMMANDS.iter().find(|known| known.name == name) else {
+        let Some(known) = SLASH_COMMANDS.iter().find(|known| known.name == name) else {
             return Err(SlashError::Unknown(name.to_owned()));
         };
         let optional = (!argument.is_empty()).then(|| argument.to_owned());
@@ -145,16 +149,16 @@ impl SlashCommand {
 
 /// The command whose name is closest to a word, if any is close.
 pub fn nearest(word: &str) -> Option<&'static str> {
-    let distances = COMMANDS
+    let distances = SLASH_COMMANDS
         .iter()
-        .map(|known| (distance(word, known.name), known.name));
-    let (distance, name) = distances.min()?;
+        .map(|known| (edit_distance(word, known.name), known.name));
+    let (edit_distance, name) = distances.min()?;
     let begins = !word.is_empty() && (name.starts_with(word) || word.starts_with(name));
-    (distance <= 2 && distance < name.len() - 1 || begins).then_some(name)
+    (edit_distance <= 2 && edit_distance < name.len() - 1 || begins).then_some(name)
 }
 
 /// Edit distance: insertions, deletions, substitutions and swaps of neighbours.
-fn distance(one: &str, other: &str) -> usize {
+fn edit_distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
     for (down, letter) in one.iter().enumerate() {
@@ -179,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_a_command() {
-        for known in COMMANDS {
+        for known in SLASH_COMMANDS {
             let line = format!("/{} {}", known.name, known.argument);
             assert!(matches!(SlashCommand::parse(&line), Some(Ok(_))), "{line}");
         }

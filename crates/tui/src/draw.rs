@@ -1,6 +1,6 @@
 //! Paints the state. Never changes it: the same state gives the same picture.
 //!
-//! [`areas()`] says where everything goes; each part of the screen has its own file.
+//! [`screen_areas()`] says where everything goes; each part of the screen has its own file.
 
 mod activity;
 mod areas;
@@ -20,13 +20,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 
-pub(crate) use self::areas::{Areas, areas, page_width};
+pub(crate) use self::areas::{ScreenAreas, page_width, screen_areas};
 pub(crate) use self::picker::panes;
 pub(crate) use self::viewer::body;
-use crate::app::App;
+use crate::app::TuiApp;
 use crate::overlay::Overlay;
 
-pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
+pub(crate) fn draw(app: &TuiApp, frame: &mut Frame<'_>) {
     // The terminal may have been resized since the layout: never draw outside of it.
     let areas = &app.areas;
     let buffer = frame.buffer_mut();
@@ -48,7 +48,12 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     }
 }
 
-fn draw_overlay(overlay: &Overlay, app: &App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+fn draw_overlay(
+    overlay: &Overlay,
+    app: &TuiApp,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<Position> {
     match overlay {
         Overlay::Viewer(viewer) => viewer::draw(viewer, app, area, buffer),
         Overlay::Sessions(sessions) => lists::draw_sessions(sessions, app, area, buffer),

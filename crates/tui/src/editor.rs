@@ -4,55 +4,57 @@
 //! Never decides what a key means ([`crate::app`] does). Entry type: [`Editor`].
 
 mod block;
-mod change;
 mod completion;
 mod draft;
-mod finder;
+mod edit;
+mod embed;
+mod fuzzy_finder;
 mod history;
+mod insert;
 mod layout;
 mod paste;
 mod undo;
-mod unit;
-mod writing;
 
 use std::path::PathBuf;
 
 use ratatui_textarea::{CursorMove, TextArea};
 
-pub(crate) use self::change::Change;
-pub(crate) use self::completion::{Completion, Row, Wanted, arguments, commands, files};
-pub(crate) use self::draft::Draft;
-pub(crate) use self::finder::Finder;
-pub(crate) use self::history::History;
-pub(crate) use self::layout::{Kind, Piece};
+pub(crate) use self::completion::{
+    Completion, CompletionRow, CompletionTarget, complete_argument, complete_command, complete_file,
+};
+pub(crate) use self::draft::MessageDraft;
+pub(crate) use self::edit::EditCommand;
+use self::embed::{Embed, Embeds};
+pub(crate) use self::fuzzy_finder::FuzzyFinder;
+pub(crate) use self::history::MessageHistory;
+pub(crate) use self::layout::{RowPiece, RowPieceKind};
 pub(crate) use self::paste::is_picture;
-use self::unit::{Unit, Units};
 
 /// Longest text that is edited as plain text; longer text becomes a unit. Cursor positions of the
 /// underlying text area must fit into 16 bits.
-const LETTERS: usize = 60_000;
+const MAX_EDITABLE_BYTES: usize = 60_000;
 /// A unit with more lines cannot be opened.
-const LINES: usize = 2_000;
-const CHANGES: usize = 10_000;
+const MAX_EDITABLE_LINES: usize = 2_000;
+const MAX_UNDO_STEPS: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Editor {
     area: TextArea<'static>,
-    units: Units,
-    pub(crate) history: History,
+    units: Embeds,
+    pub(crate) history: MessageHistory,
     /// The column that successive moves up and down keep to.
     wanted: Option<usize>,
     /// Width of the last layout in columns.
     width: u16,
     /// First visible row.
     top: usize,
-    view: View,
+    view: EditorView,
 }
 
 /// The visible part, ready to be drawn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct View {
-    pub(crate) rows: Vec<Vec<Piece>>,
+pub(crate) struct EditorView {
+    pub(crate) rows: Vec<Vec<RowPiece>>,
     /// Column and row, relative to `rows`.
     pub(crate) cursor: (u16, u16),
     /// Number of rows out of view.
@@ -62,7 +64,7 @@ pub(crate) struct View {
 
 /// The result of a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pasted {
+pub(crate) enum PasteResult {
     Text,
     /// Paths of images, each with the text that stands for it until the image is read.
     Pictures(Vec<(String, PathBuf)>),
@@ -72,19 +74,19 @@ impl Default for Editor {
     fn default() -> Self {
         Self {
             area: area(Vec::new()),
-            units: Units::default(),
-            history: History::default(),
+            units: Embeds::default(),
+            history: MessageHistory::default(),
             wanted: None,
             width: 80,
             top: 0,
-            view: View::default(),
+            view: EditorView::default(),
         }
     }
 }
 
 fn area(lines: Vec<String>) -> TextArea<'static> {
     let mut area = TextArea::new(lines);
-    area.set_max_histories(CHANGES);
+    area.set_max_histories(MAX_UNDO_STEPS);
     area
 }
 
@@ -95,38 +97,39 @@ impl Editor {
 
     /// The text with pasted blocks in full.
     pub(crate) fn text(&self) -> String {
-        self.units.spell(&self.area.lines().join("\n"), Unit::words)
+        self.units
+            .expand(&self.area.lines().join("\n"), Embed::words)
     }
 
-    pub(crate) fn draft(&self) -> Draft {
-        Draft {
+    pub(crate) fn draft(&self) -> MessageDraft {
+        MessageDraft {
             text: self.area.lines().join("\n"),
             units: self.units.clone(),
         }
     }
 
     /// Takes the draft and leaves the editor empty.
-    pub(crate) fn take(&mut self) -> Draft {
+    pub(crate) fn take(&mut self) -> MessageDraft {
         let draft = self.draft();
-        self.set(Draft::default());
+        self.set(MessageDraft::default());
         draft
     }
 
     /// Replaces the text, with the cursor at the end.
-    pub(crate) fn set(&mut self, draft: Draft) {
+    pub(crate) fn set(&mut self, draft: MessageDraft) {
         let yanked = self.area.yank_text();
         self.area = area(Vec::new());
-        if !yanked.chars().any(unit::is_mark) {
+        if !yanked.chars().any(embed::is_mark) {
             self.area.set_yank_text(yanked);
         }
-        self.units = Units::default();
+        self.units = Embeds::default();
         self.history.leave();
         self.top = 0;
         self.insert(draft);
     }
 
     /// Inserts a draft before the text.
-    pub(crate) fn put_before(&mut self, draft: Draft) {
+    pub(crate) fn prepend_draft(&mut self, draft: MessageDraft) {
         let written = self.take();
         self.set(draft);
         if !written.is_blank() {
@@ -135,7 +138,7 @@ impl Editor {
         }
     }
 
-    /// Clears the text; [`Change::Undo`] restores it.
+    /// Clears the text; [`EditCommand::Undo`] restores it.
     pub(crate) fn clear(&mut self) {
         self.history.leave();
         self.area.clear();
@@ -146,7 +149,7 @@ impl Editor {
     }
 
     fn is_full(&self, more: usize) -> bool {
-        self.letters() + more > LETTERS || self.area.lines().len() > LINES
+        self.letters() + more > MAX_EDITABLE_BYTES || self.area.lines().len() > MAX_EDITABLE_LINES
     }
 
     /// Line and character of the cursor.
@@ -156,7 +159,7 @@ impl Editor {
     }
 
     /// The line of the cursor, split at the cursor.
-    pub(crate) fn around(&self) -> (&str, &str) {
+    pub(crate) fn line_around_cursor(&self) -> (&str, &str) {
         let (row, column) = self.cursor();
         let line = self.area.lines().get(row).map_or("", String::as_str);
         let place = line
@@ -169,14 +172,14 @@ impl Editor {
     /// Replaces `letters` characters before the cursor.
     pub(crate) fn replace_before(&mut self, letters: usize, words: &str) {
         let (row, column) = self.cursor();
-        if self.go(row, column.saturating_sub(letters)) {
+        if self.move_to(row, column.saturating_sub(letters)) {
             self.area.delete_str(letters.min(column));
         }
-        self.insert_words(words);
+        self.insert_text(words);
     }
 
     /// Moves the cursor. Returns false if it cannot reach the position.
-    fn go(&mut self, row: usize, column: usize) -> bool {
+    fn move_to(&mut self, row: usize, column: usize) -> bool {
         let (Ok(to), Ok(at)) = (u16::try_from(row), u16::try_from(column)) else {
             return false;
         };
@@ -202,7 +205,7 @@ impl Editor {
             shown.map(|span| span.pieces(self.line(span.line), &self.units, text_width(width)));
         let rows: Vec<_> = rows.collect();
         let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-        self.view = View {
+        self.view = EditorView {
             cursor: (small(column), small(row - self.top)),
             above: self.top,
             below: spans.len() - self.top - rows.len(),
@@ -211,7 +214,7 @@ impl Editor {
     }
 
     /// The layout made by [`Editor::arrange`].
-    pub(crate) fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &EditorView {
         &self.view
     }
 
@@ -219,7 +222,7 @@ impl Editor {
         self.area.lines().get(line).map_or("", String::as_str)
     }
 
-    fn spans(&self, width: u16) -> Vec<layout::Span> {
+    fn spans(&self, width: u16) -> Vec<layout::RowSpan> {
         let lines = self.area.lines().iter().enumerate();
         lines
             .flat_map(|(line, text)| layout::wrap(line, text, &self.units, text_width(width)))
@@ -227,7 +230,7 @@ impl Editor {
     }
 
     /// Screen row and column of the cursor.
-    fn place(&self, spans: &[layout::Span]) -> (usize, usize) {
+    fn place(&self, spans: &[layout::RowSpan]) -> (usize, usize) {
         let (line, letter) = self.cursor();
         let row = spans.partition_point(|span| (span.line, span.start) <= (line, letter));
         let row = row.saturating_sub(1);

@@ -4,7 +4,7 @@
 //! to perform; [`app::App::arrange`] lays the state out for a screen size; [`draw::draw`] paints
 //! it. All three are pure: only [`terminal`] reads keys, writes to the terminal and reads the
 //! clock. The UI requests what it needs from the host program (sessions, files, jobs of a server)
-//! with [`Request`] and gets the answers as [`Notice`].
+//! with [`UiRequest`] and gets the answers as [`UiNotice`].
 //!
 //! Never opens a file of the workspace, never talks to a model. Entry points: [`channel`], [`run`].
 
@@ -24,11 +24,11 @@ mod text;
 mod theme;
 mod transcript;
 
-pub use command::{COMMANDS, Slash, SlashCommand, SlashError, nearest};
+pub use command::{SLASH_COMMANDS, SlashCommand, SlashCommandInfo, SlashError, nearest};
 pub use port::{
-    Attachment, Host, JobRow, Notice, Notices, Opened, Origin, Port, Preview, Request, SessionRow,
-    channel,
+    HostPort, ImageAttachment, JobRow, NoticeSender, OpenedSession, SessionOrigin, SessionPreview,
+    SessionRow, UiNotice, UiPort, UiRequest, channel,
 };
-pub use terminal::{Ended, Settings, TuiError, run};
+pub use terminal::{TuiError, TuiExit, TuiSettings, run};
 pub use text::clean;
-pub use theme::Look;
+pub use theme::ColourScheme;

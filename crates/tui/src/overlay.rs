@@ -19,67 +19,67 @@ use crossterm::event::KeyEvent;
 use protocol::Change;
 use ratatui::layout::Rect;
 
-pub(crate) use self::content::Content;
-pub(crate) use self::jobs::Jobs;
-pub(crate) use self::models::Models;
-pub(crate) use self::picker::{Picker, State};
-pub(crate) use self::sessions::Sessions;
+pub(crate) use self::content::ViewerContent;
+pub(crate) use self::jobs::JobPicker;
+pub(crate) use self::models::ModelPicker;
+pub(crate) use self::picker::{Picker, PickerState};
+pub(crate) use self::sessions::SessionPicker;
 pub(crate) use self::viewer::Viewer;
-use crate::app::Effect;
+use crate::app::AppEffect;
 use crate::draw::{body, panes};
-use crate::port::Notice;
-use crate::status::Status;
+use crate::port::UiNotice;
+use crate::status::UiStatus;
 use crate::theme::Theme;
 
 /// At most one is open. It gets every key that the question does not take.
 #[derive(Debug)]
 pub(crate) enum Overlay {
     Viewer(Box<Viewer>),
-    Sessions(Box<Sessions>),
-    Jobs(Box<Jobs>),
-    Models(Box<Models>),
+    Sessions(Box<SessionPicker>),
+    Jobs(Box<JobPicker>),
+    Models(Box<ModelPicker>),
 }
 
 /// Whether the overlay stays open after a key, and the effects of the key.
 #[derive(Debug, PartialEq)]
-pub(crate) enum After {
-    Stay(Vec<Effect>),
-    Close(Vec<Effect>),
+pub(crate) enum OverlayAction {
+    Stay(Vec<AppEffect>),
+    Close(Vec<AppEffect>),
 }
 
 impl Overlay {
     pub(crate) fn help() -> Self {
-        Self::view(Content::Help)
+        Self::view(ViewerContent::Help)
     }
 
     /// Opens the session picker; the effects request its rows.
-    pub(crate) fn sessions() -> (Self, Vec<Effect>) {
-        let (sessions, effects) = Sessions::open();
+    pub(crate) fn sessions() -> (Self, Vec<AppEffect>) {
+        let (sessions, effects) = SessionPicker::open();
         (Self::Sessions(Box::new(sessions)), effects)
     }
 
-    pub(crate) fn jobs() -> (Self, Vec<Effect>) {
-        let (jobs, effects) = Jobs::open();
+    pub(crate) fn jobs() -> (Self, Vec<AppEffect>) {
+        let (jobs, effects) = JobPicker::open();
         (Self::Jobs(Box::new(jobs)), effects)
     }
 
-    pub(crate) fn models(current: &str) -> (Self, Vec<Effect>) {
-        let (models, effects) = Models::open(current);
+    pub(crate) fn models(current: &str) -> (Self, Vec<AppEffect>) {
+        let (models, effects) = ModelPicker::open(current);
         (Self::Models(Box::new(models)), effects)
     }
 
-    pub(crate) fn cost(status: &Status) -> Self {
-        Self::view(Content::Cost(Box::new(status.clone())))
+    pub(crate) fn cost(status: &UiStatus) -> Self {
+        Self::view(ViewerContent::Cost(Box::new(status.clone())))
     }
 
     pub(crate) fn files(paths: &[String], is_cut: bool) -> Self {
         let paths = paths.to_vec();
-        Self::view(Content::Files { paths, is_cut })
+        Self::view(ViewerContent::Files { paths, is_cut })
     }
 
     pub(crate) fn changes(changes: &[Change], left_out: u64) -> Self {
         let changes = changes.to_vec();
-        Self::view(Content::Changes { changes, left_out })
+        Self::view(ViewerContent::Changes { changes, left_out })
     }
 
     /// One diff, in unified form.
@@ -91,11 +91,11 @@ impl Overlay {
         Self::changes(&[change], 0)
     }
 
-    fn view(content: Content) -> Self {
+    fn view(content: ViewerContent) -> Self {
         Self::Viewer(Box::new(Viewer::new(content)))
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         match self {
             Self::Viewer(viewer) => viewer.key(key),
             Self::Sessions(sessions) => sessions.key(key),
@@ -104,7 +104,7 @@ impl Overlay {
         }
     }
 
-    pub(crate) fn paste(&mut self, text: &str) -> Vec<Effect> {
+    pub(crate) fn paste(&mut self, text: &str) -> Vec<AppEffect> {
         match self {
             Self::Viewer(viewer) => viewer.paste(text),
             Self::Sessions(sessions) => return sessions.paste(text),
@@ -115,7 +115,7 @@ impl Overlay {
     }
 
     /// Scrolls by mouse wheel; positive is down.
-    pub(crate) fn scroll(&mut self, lines: i32) -> Vec<Effect> {
+    pub(crate) fn scroll(&mut self, lines: i32) -> Vec<AppEffect> {
         match self {
             Self::Viewer(viewer) => viewer.scroll(lines.into()),
             Self::Sessions(sessions) => return sessions.scroll(lines.signum()),
@@ -140,7 +140,7 @@ impl Overlay {
     }
 
     /// Handles answers to the overlay's requests; ignores other notices.
-    pub(crate) fn hear(&mut self, notice: &Notice) -> Vec<Effect> {
+    pub(crate) fn hear(&mut self, notice: &UiNotice) -> Vec<AppEffect> {
         match self {
             Self::Viewer(_) => {}
             Self::Sessions(sessions) => return sessions.hear(notice),

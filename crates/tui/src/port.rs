@@ -1,44 +1,44 @@
 //! All messages between the UI and the host program.
 //!
-//! The host sends [`Notice`]s and waits when the UI is behind; the UI sends [`Request`]s and never
+//! The host sends [`UiNotice`]s and waits when the UI is behind; the UI sends [`UiRequest`]s and never
 //! waits.
 
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use protocol::job::JobId;
-use protocol::{Command, Event, Image, SessionId};
+use protocol::{AgentCommand, Event, Image, SessionId};
 use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver, UnboundedSender};
 
-use crate::terminal::Waker;
+use crate::terminal::LoopWaker;
 
 /// Capacity of the notice queue.
-const NOTICES: usize = 256;
+const NOTICE_QUEUE_CAPACITY: usize = 256;
 
 /// A request of the UI to the host.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Request {
+pub enum UiRequest {
     /// A command for the current agent, here or on a server.
-    Agent(Command),
-    /// A new session: answered by [`Notice::Opened`].
+    Agent(AgentCommand),
+    /// A new session: answered by [`UiNotice::OpenedSession`].
     New,
-    /// Opens a session by its id or a prefix of it: answered by [`Notice::Opened`].
+    /// Opens a session by its id or a prefix of it: answered by [`UiNotice::OpenedSession`].
     Load(String),
-    /// Continues in a copy of the session: answered by [`Notice::Opened`].
+    /// Continues in a copy of the session: answered by [`UiNotice::OpenedSession`].
     Fork,
-    /// Sessions that contain these words, or all; the newest first: [`Notice::Sessions`].
+    /// Sessions that contain these words, or all; the newest first: [`UiNotice::Sessions`].
     Sessions { words: String },
-    /// The end of a session: [`Notice::Preview`].
+    /// The end of a session: [`UiNotice::SessionPreview`].
     Preview(SessionId),
-    /// Reads an image file of the host: [`Notice::Attached`].
+    /// Reads an image file of the host: [`UiNotice::Attached`].
     Attach(PathBuf),
-    /// Writes the session to a file: [`Notice::Said`].
+    /// Writes the session to a file: [`UiNotice::Said`].
     Export(Option<PathBuf>),
-    /// Names of the available models: [`Notice::Models`].
+    /// Names of the available models: [`UiNotice::Models`].
     Models,
-    /// Jobs of the server: [`Notice::Jobs`].
+    /// Jobs of the server: [`UiNotice::Jobs`].
     Jobs,
-    /// Follows a job of the server, by its id or a prefix of it: [`Notice::Opened`].
+    /// Follows a job of the server, by its id or a prefix of it: [`UiNotice::OpenedSession`].
     Follow(String),
     /// The UI is about to end.
     Quit,
@@ -46,18 +46,18 @@ pub enum Request {
 
 /// A message of the host to the UI.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Notice {
+pub enum UiNotice {
     /// An event of the current agent.
     Event(Event),
     /// Another session or job is now the current one.
-    Opened(Box<Opened>),
+    Opened(Box<OpenedSession>),
     /// The answer for a query; an answer to an older query may arrive later.
     Sessions {
         words: String,
         rows: Vec<SessionRow>,
     },
-    Preview(Preview),
-    Attached(Attachment),
+    Preview(SessionPreview),
+    Attached(ImageAttachment),
     Models(Vec<String>),
     Jobs(Vec<JobRow>),
     /// A success message of one line.
@@ -78,8 +78,8 @@ pub enum Notice {
 
 /// The session or job that was opened.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
-    pub origin: Origin,
+pub struct OpenedSession {
+    pub origin: SessionOrigin,
     /// All events so far.
     pub history: Vec<Event>,
     /// The model in use.
@@ -89,7 +89,7 @@ pub struct Opened {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Origin {
+pub enum SessionOrigin {
     /// An agent of this program. A new session has no id before its first turn.
     Here { session: Option<SessionId> },
     /// A job of a server.
@@ -114,14 +114,14 @@ pub struct SessionRow {
 
 /// The end of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Preview {
+pub struct SessionPreview {
     pub session: SessionId,
     pub text: String,
 }
 
 /// An image to send with the next message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attachment {
+pub struct ImageAttachment {
     pub path: PathBuf,
     pub image: Image,
     pub bytes: u64,
@@ -138,29 +138,29 @@ pub struct JobRow {
 
 /// The UI's end of the channel.
 #[derive(Debug)]
-pub struct Port {
-    pub(crate) notices: Receiver<Notice>,
-    pub(crate) requests: UnboundedSender<Request>,
-    pub(crate) waker: Waker,
+pub struct UiPort {
+    pub(crate) notices: Receiver<UiNotice>,
+    pub(crate) requests: UnboundedSender<UiRequest>,
+    pub(crate) waker: LoopWaker,
 }
 
 /// The host program's end of the channel.
 #[derive(Debug)]
-pub struct Host {
-    pub notices: Notices,
-    pub requests: UnboundedReceiver<Request>,
+pub struct HostPort {
+    pub notices: NoticeSender,
+    pub requests: UnboundedReceiver<UiRequest>,
 }
 
 /// Sends notices to the UI.
 #[derive(Debug, Clone)]
-pub struct Notices {
-    sender: Sender<Notice>,
-    waker: Waker,
+pub struct NoticeSender {
+    sender: Sender<UiNotice>,
+    waker: LoopWaker,
 }
 
-impl Notices {
+impl NoticeSender {
     /// Waits while the queue is full. Returns false if the UI has ended.
-    pub async fn send(&self, notice: Notice) -> bool {
+    pub async fn send(&self, notice: UiNotice) -> bool {
         let is_sent = self.sender.send(notice).await.is_ok();
         self.waker.wake();
         is_sent
@@ -168,18 +168,18 @@ impl Notices {
 }
 
 /// Creates the channel between the UI and the host.
-pub fn channel() -> std::io::Result<(Host, Port)> {
-    let waker = Waker::new()?;
-    let (sender, notices) = mpsc::channel(NOTICES);
+pub fn channel() -> std::io::Result<(HostPort, UiPort)> {
+    let waker = LoopWaker::new()?;
+    let (sender, notices) = mpsc::channel(NOTICE_QUEUE_CAPACITY);
     let (requests, asked) = mpsc::unbounded_channel();
-    let host = Host {
-        notices: Notices {
+    let host = HostPort {
+        notices: NoticeSender {
             sender,
             waker: waker.clone(),
         },
         requests: asked,
     };
-    let port = Port {
+    let port = UiPort {
         notices,
         requests,
         waker,

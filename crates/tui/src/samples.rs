@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{
-    BackgroundJob, Block, CallId, Change, Event, EventKind, Outcome, Question, SessionId, Spending,
-    Stop, Subject, Usage, VERSION,
+    BackgroundJob, Block, CallId, Change, EVENT_VERSION, Event, EventKind, Outcome, Question,
+    SessionId, Spending, Stop, Subject, Usage,
 };
 use serde_json::{Value, json};
 
 /// Start time of all samples.
-pub(crate) const BEGAN: &str = "2026-03-15T12:00:00Z";
+pub(crate) const START_TIME: &str = "2026-03-15T12:00:00Z";
 pub(crate) const MODEL: &str = "claude-sonnet-4-5";
 
 pub(crate) fn began() -> Timestamp {
-    BEGAN.parse().unwrap()
+    START_TIME.parse().unwrap()
 }
 
 pub(crate) fn session() -> SessionId {
@@ -31,7 +31,7 @@ pub(crate) fn event(kind: EventKind) -> Event {
 /// An event some milliseconds after the start time.
 pub(crate) fn event_at(millis: i64, kind: EventKind) -> Event {
     Event {
-        v: VERSION,
+        v: EVENT_VERSION,
         session: session(),
         seq: None,
         time: began() + SignedDuration::from_millis(millis),

@@ -1,7 +1,7 @@
 //! The current status: model, walls, cost, activity. A fold over events. Pure: the app keeps the
 //! time up to date.
 //!
-//! Never decides anything; [`bar()`] chooses how much of it fits on a line. Entry type: [`Status`].
+//! Never decides anything; [`status_bar()`] chooses how much of it fits on a line. Entry type: [`UiStatus`].
 
 mod activity;
 mod bar;
@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use protocol::{SessionId, Spending};
 
-pub(crate) use self::activity::{Activity, Phase};
-pub(crate) use self::bar::{Part, bar};
-pub(crate) use self::ledger::{Bill, Ledger};
-use crate::port::{Opened, Origin};
+pub(crate) use self::activity::{TurnActivity, TurnPhase};
+pub(crate) use self::bar::{StatusPart, status_bar};
+pub(crate) use self::ledger::{UsageLedger, UsageTotal};
+use crate::port::{OpenedSession, SessionOrigin};
 
 /// Time between two frames of an animation.
-pub(crate) const FRAME: Duration = Duration::from_millis(125);
+pub(crate) const ANIMATION_INTERVAL: Duration = Duration::from_millis(125);
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Status {
+pub(crate) struct UiStatus {
     /// Time since the start of the UI; the app sets it with every input.
     pub(crate) now: Duration,
     pub(crate) model: String,
@@ -35,15 +35,15 @@ pub(crate) struct Status {
     /// The job that is followed, and its server.
     pub(crate) job: Option<(String, String)>,
     /// The walls of the sandbox; absent until it has started.
-    pub(crate) walls: Option<Walls>,
+    pub(crate) walls: Option<WallsStatus>,
     /// The agent has ended, and its sandbox with it.
     pub(crate) is_over: bool,
     /// A turn is running.
     pub(crate) is_busy: bool,
-    pub(crate) activity: Activity,
+    pub(crate) activity: TurnActivity,
     pub(crate) spending: Spending,
     /// Usage per model.
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: UsageLedger,
     /// Tokens of the last request and its reply.
     pub(crate) context: u64,
     /// Number of background commands.
@@ -52,7 +52,7 @@ pub(crate) struct Status {
 
 /// The walls of the sandbox.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Walls {
+pub(crate) struct WallsStatus {
     pub(crate) backend: String,
     /// Kind of boundary that an escape has to break.
     pub(crate) strength: String,
@@ -65,9 +65,9 @@ pub(crate) struct Walls {
     pub(crate) asks: bool,
 }
 
-impl Status {
+impl UiStatus {
     /// The status of a session or job that is opened, from its events so far.
-    pub(crate) fn open(now: Duration, opened: &Opened) -> Self {
+    pub(crate) fn open(now: Duration, opened: &OpenedSession) -> Self {
         let mut status = Self {
             now,
             ..Self::default()
@@ -76,15 +76,17 @@ impl Status {
             status.apply(event);
         }
         match &opened.origin {
-            Origin::Here { session } => {
+            SessionOrigin::Here { session } => {
                 status.session = session.clone().or(status.session);
                 // The sandbox of that time and its running work are gone.
                 status.walls = None;
                 status.is_busy = false;
-                status.activity = Activity::default();
+                status.activity = TurnActivity::default();
                 status.background = 0;
             }
-            Origin::Job { job, server } => status.job = Some((job.to_string(), fold::line(server))),
+            SessionOrigin::Job { job, server } => {
+                status.job = Some((job.to_string(), fold::line(server)))
+            }
         }
         if !opened.model.is_empty() {
             status.model = fold::line(&opened.model);
@@ -94,11 +96,11 @@ impl Status {
     }
 
     /// The agent ended unexpectedly.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn mark_agent_ended(&mut self) {
         self.is_over = true;
         self.is_busy = false;
         self.walls = None;
-        self.activity = Activity::default();
+        self.activity = TurnActivity::default();
         self.background = 0;
     }
 
@@ -110,10 +112,10 @@ impl Status {
 
     /// The usage so far: as reported by the agent, or the sum over the replies where that is
     /// larger.
-    pub(crate) fn bill(&self) -> Bill {
+    pub(crate) fn bill(&self) -> UsageTotal {
         let all = self.ledger.all();
         if self.spending.usage.total() >= all.usage.total() {
-            Bill {
+            UsageTotal {
                 usage: self.spending.usage,
                 cost: self.spending.cost,
                 requests: self.spending.requests,
@@ -129,7 +131,7 @@ impl Status {
     }
 }
 
-impl Walls {
+impl WallsStatus {
     /// Whether commands run without a sandbox.
     pub(crate) fn is_none(&self) -> bool {
         self.backend == "none"

@@ -4,18 +4,18 @@
 mod background;
 mod clipboard;
 mod decoder;
+mod draw_confirmation;
+mod external_editor;
+mod frame_pacer;
 mod guard;
 mod keyboard;
 mod output;
-mod outside;
-mod pace;
-mod panics;
+mod panic_hook;
 mod run;
 mod screen;
-mod sight;
 mod signals;
 mod wait;
 mod waker;
 
-pub use self::run::{Ended, Settings, TuiError, run};
-pub(crate) use self::waker::Waker;
+pub use self::run::{TuiError, TuiExit, TuiSettings, run};
+pub(crate) use self::waker::LoopWaker;

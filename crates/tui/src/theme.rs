@@ -1,13 +1,13 @@
-//! Styles by meaning. With [`Look::Plain`] there are only bold, dim and reverse. No meaning is
+//! Styles by meaning. With [`ColourScheme::Plain`] there are only bold, dim and reverse. No meaning is
 //! expressed by style alone: the text always says it too.
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::text::Colours;
+use crate::text::SyntaxColours;
 
 /// The colours of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Look {
+pub enum ColourScheme {
     #[default]
     Dark,
     Light,
@@ -17,7 +17,7 @@ pub enum Look {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Theme {
-    pub(crate) look: Look,
+    pub(crate) look: ColourScheme,
     pub(crate) text: Style,
     pub(crate) dim: Style,
     pub(crate) accent: Style,
@@ -38,16 +38,16 @@ pub(crate) struct Theme {
     pub(crate) border: Style,
     pub(crate) status: Style,
     /// Syntax colours. Without them, code is plain.
-    pub(crate) colours: Option<&'static Colours>,
+    pub(crate) colours: Option<&'static SyntaxColours>,
 }
 
 impl Theme {
-    pub(crate) fn new(look: Look) -> Self {
+    pub(crate) fn new(look: ColourScheme) -> Self {
         let plain = Style::new();
         let colour = |dark: Color, light: Color| match look {
-            Look::Dark => plain.fg(dark),
-            Look::Light => plain.fg(light),
-            Look::Plain => plain,
+            ColourScheme::Dark => plain.fg(dark),
+            ColourScheme::Light => plain.fg(light),
+            ColourScheme::Plain => plain,
         };
         let bold = Modifier::BOLD;
         Self {

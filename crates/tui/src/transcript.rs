@@ -8,18 +8,18 @@ mod amount;
 mod browse;
 mod call;
 mod compose;
-mod desk;
 mod entry;
-mod finding;
 mod fold;
 mod input;
-mod lay;
+mod layout_cache;
 mod locate;
 mod log;
+mod needle;
+mod page_layout;
 mod piece;
 mod search;
 mod section;
-mod shelf;
+mod section_layout;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -28,19 +28,19 @@ mod view;
 use protocol::Event;
 use ratatui::text::Line;
 
-use self::compose::{Emphasis, compose};
-use self::desk::Desk;
-use self::entry::Entry;
-pub(crate) use self::entry::Tone;
-use self::log::Log;
-use self::search::{Search, Seen};
-use self::shelf::Shelf;
-use self::view::{Reveal, View};
+use self::compose::{RowEmphasis, compose_row};
+pub(crate) use self::entry::NoteTone;
+use self::entry::TranscriptEntry;
+use self::layout_cache::LayoutCache;
+use self::log::EntryLog;
+use self::page_layout::PageLayout;
+use self::search::{MatchLineKey, PageSearch};
+use self::view::{PageView, RevealTarget};
 use crate::theme::Theme;
 
 /// Position of the view in lines. Lines out of view are estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct ScrollPosition {
     /// Lines above the view.
     pub(crate) above: usize,
     pub(crate) height: usize,
@@ -50,14 +50,14 @@ pub(crate) struct Position {
 /// All entries, and the view on them.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    log: Log,
-    shelf: Shelf,
-    view: View,
+    log: EntryLog,
+    shelf: LayoutCache,
+    view: PageView,
     selected: Option<usize>,
-    search: Option<Search>,
+    search: Option<PageSearch>,
     /// The entry that was opened only to show a search match.
     lent: Option<usize>,
-    position: Position,
+    position: ScrollPosition,
 }
 
 impl Transcript {
@@ -71,16 +71,16 @@ impl Transcript {
     }
 
     pub(crate) fn apply(&mut self, event: &Event) {
-        fold::apply(&mut self.log, event);
+        fold::apply_event(&mut self.log, event);
         if self.log.has_changed() {
             self.view.notice();
         }
     }
 
     /// Adds a note of the UI.
-    pub(crate) fn note(&mut self, text: impl Into<String>, tone: Tone) {
+    pub(crate) fn note(&mut self, text: impl Into<String>, tone: NoteTone) {
         let text = crate::text::clean(&text.into()).into_owned();
-        self.log.push(Entry::Note { text, tone });
+        self.log.push(TranscriptEntry::Note { text, tone });
         self.view.notice();
     }
 
@@ -96,30 +96,30 @@ impl Transcript {
             search.refresh(&self.log, changed);
         }
         self.shelf.begin();
-        let mut desk = Desk {
+        let mut desk = PageLayout {
             log: &self.log,
             shelf: &mut self.shelf,
             width,
             theme,
         };
         let found = self.search.as_mut().and_then(|search| {
-            let place = current_line(search, &mut desk)?;
+            let place = current_match_line(search, &mut desk)?;
             if std::mem::take(&mut search.is_wanted) {
-                self.view.reveal(Reveal::Line(place));
+                self.view.reveal(RevealTarget::Line(place));
             }
             Some(place)
         });
         let rows = self.view.arrange(&mut desk, height);
         self.position = position(&self.view, &mut desk, rows.len());
         self.view.places = rows.iter().map(|row| row.place).collect();
-        let emphasis = Emphasis {
+        let emphasis = RowEmphasis {
             selected: self.selected,
             needle: self.search.as_ref().map(|search| &search.needle),
             found,
         };
         self.view.lines = rows
             .into_iter()
-            .map(|row| compose(row, &self.log, &emphasis, width, theme))
+            .map(|row| compose_row(row, &self.log, &emphasis, width, theme))
             .collect();
     }
 
@@ -153,19 +153,19 @@ impl Transcript {
     }
 
     /// Whether something was added while the end was out of view.
-    pub(crate) fn new_below(&self) -> bool {
+    pub(crate) fn has_new_below(&self) -> bool {
         self.view.has_news()
     }
 
     /// The approximate position of the view.
-    pub(crate) fn position(&self) -> Position {
+    pub(crate) fn position(&self) -> ScrollPosition {
         self.position
     }
 
     /// The last reply of the model, as written.
     pub(crate) fn last_reply(&self) -> Option<&str> {
         let words = |index: &usize| match self.log.entry(*index)? {
-            Entry::Words { text, .. } if self.log.is_shown(*index) => Some(text.as_str()),
+            TranscriptEntry::Words { text, .. } if self.log.is_shown(*index) => Some(text.as_str()),
             _ => None,
         };
         (0..self.log.len()).rev().find_map(|index| words(&index))
@@ -173,10 +173,13 @@ impl Transcript {
 }
 
 /// The line of the current match. Located again only when it may have moved.
-fn current_line(search: &mut Search, desk: &mut Desk<'_>) -> Option<desk::Place> {
+fn current_match_line(
+    search: &mut PageSearch,
+    desk: &mut PageLayout<'_>,
+) -> Option<page_layout::LinePosition> {
     let found = search.current()?;
     let entry = found.entry();
-    let seen = Seen {
+    let seen = MatchLineKey {
         found,
         revision: desk.log.get(entry)?.revision,
         width: desk.width,
@@ -187,16 +190,16 @@ fn current_line(search: &mut Search, desk: &mut Desk<'_>) -> Option<desk::Place>
     {
         return Some(place);
     }
-    let place = if search.is_in_sight(desk.log) {
-        desk.place_of(entry, found.section(), found.offset(), &search.needle)
+    let place = if search.is_visible(desk.log) {
+        desk.match_position_of(entry, found.section(), found.offset(), &search.needle)
     } else {
-        desk::Place::head(entry)
+        page_layout::LinePosition::head(entry)
     };
     search.line = Some((seen, place));
     Some(place)
 }
 
-fn position(view: &View, desk: &mut Desk<'_>, height: usize) -> Position {
+fn position(view: &PageView, desk: &mut PageLayout<'_>, height: usize) -> ScrollPosition {
     let total = desk.log.weight(usize::MAX).max(height);
     let above = match view.top() {
         None => total - height,
@@ -207,7 +210,7 @@ fn position(view: &View, desk: &mut Desk<'_>, height: usize) -> Position {
             (before + own * part / parts).min(total.saturating_sub(height))
         }
     };
-    Position {
+    ScrollPosition {
         above,
         height,
         total,

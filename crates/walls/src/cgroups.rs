@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 
-use crate::plan::{Group, GroupVersion, Stage};
-use crate::supervisor::{At, Step};
+use crate::plan::{CgroupSpec, CgroupVersion, SetupStage};
+use crate::supervisor::{SetupContext, SetupResult};
 
 /// The controllers that limits need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,74 +39,74 @@ impl Controller {
 
 /// A cgroup below which this process may create groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Home {
+pub struct CgroupParent {
     pub folder: PathBuf,
-    pub version: GroupVersion,
+    pub version: CgroupVersion,
 }
 
 /// Where each controller can be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Available {
-    homes: HashMap<Controller, Home>,
+pub struct AvailableControllers {
+    parents: HashMap<Controller, CgroupParent>,
 }
 
-impl Available {
+impl AvailableControllers {
     /// Finds the groups of this process in which it may create others.
     pub fn detect() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let memberships = read("/proc/self/cgroup");
         let mounts = read("/proc/self/mountinfo");
         let mut available = Self::default();
-        for place in places(&memberships, &mounts) {
+        for place in parse_hierarchies(&memberships, &mounts) {
             match place.version {
-                GroupVersion::V1 => available.offer_v1(&place),
-                GroupVersion::V2 => available.offer_v2(&place),
+                CgroupVersion::V1 => available.add_v1(&place),
+                CgroupVersion::V2 => available.add_v2(&place),
             }
         }
         available
     }
 
     /// All controllers in one version 2 cgroup that delegates them, as inside a virtual machine.
-    pub fn unified(folder: impl Into<PathBuf>) -> Self {
-        let home = Home {
+    pub fn with_unified_parent(folder: impl Into<PathBuf>) -> Self {
+        let home = CgroupParent {
             folder: folder.into(),
-            version: GroupVersion::V2,
+            version: CgroupVersion::V2,
         };
         Self {
-            homes: Controller::ALL.map(|one| (one, home.clone())).into(),
+            parents: Controller::ALL.map(|one| (one, home.clone())).into(),
         }
     }
 
-    pub fn home(&self, controller: Controller) -> Option<&Home> {
-        self.homes.get(&controller)
+    pub fn parent(&self, controller: Controller) -> Option<&CgroupParent> {
+        self.parents.get(&controller)
     }
 
-    fn offer_v1(&mut self, place: &Place) {
+    fn add_v1(&mut self, place: &CgroupHierarchy) {
         for controller in Controller::ALL {
             if place
                 .controllers
                 .iter()
                 .any(|name| name == controller.name())
-                && is_usable(&place.folder, "tasks")
+                && is_writable(&place.folder, "tasks")
             {
-                let home = Home {
+                let home = CgroupParent {
                     folder: place.folder.clone(),
-                    version: GroupVersion::V1,
+                    version: CgroupVersion::V1,
                 };
-                self.homes.insert(controller, home);
+                self.parents.insert(controller, home);
             }
         }
     }
 
     /// Walks up from this process's group. A group that contains processes may not enable
     /// controllers for its children; its parent usually does.
-    fn offer_v2(&mut self, place: &Place) {
+    fn add_v2(&mut self, place: &CgroupHierarchy) {
         for folder in place
             .folder
             .ancestors()
             .take_while(|f| f.starts_with(&place.mount))
         {
-            if !is_usable(folder, "cgroup.procs") {
+            if !is_writable(folder, "cgroup.procs") {
                 continue;
             }
             let handed_down = fs::read_to_string(folder.join("cgroup.subtree_control"));
@@ -116,25 +116,27 @@ impl Available {
                     .split_whitespace()
                     .any(|name| name == controller.name())
                 {
-                    self.homes.entry(controller).or_insert_with(|| Home {
-                        folder: folder.to_owned(),
-                        version: GroupVersion::V2,
-                    });
+                    self.parents
+                        .entry(controller)
+                        .or_insert_with(|| CgroupParent {
+                            folder: folder.to_owned(),
+                            version: CgroupVersion::V2,
+                        });
                 }
             }
         }
     }
 }
 
-fn is_usable(folder: &Path, entry: &str) -> bool {
+fn is_writable(folder: &Path, entry: &str) -> bool {
     access(folder, AccessFlags::W_OK).is_ok()
         && access(&folder.join(entry), AccessFlags::W_OK).is_ok()
 }
 
 /// A cgroup hierarchy, and the group of one process in it.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
-    version: GroupVersion,
+struct CgroupHierarchy {
+    version: CgroupVersion,
     controllers: Vec<String>,
     mount: PathBuf,
     folder: PathBuf,
@@ -142,20 +144,20 @@ struct Place {
 
 /// A group that a process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Membership {
-    pub version: GroupVersion,
+pub struct CgroupMembership {
+    pub version: CgroupVersion,
     /// Version 1 only. In version 2 the files of the group show its controllers.
     pub controllers: Vec<String>,
     pub folder: PathBuf,
 }
 
 /// The groups of a process, as far as they are visible in this mount namespace.
-pub fn memberships(pid: i32) -> Vec<Membership> {
+pub fn memberships(pid: i32) -> Vec<CgroupMembership> {
     let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    places(&memberships, &mounts)
+    parse_hierarchies(&memberships, &mounts)
         .into_iter()
-        .map(|place| Membership {
+        .map(|place| CgroupMembership {
             version: place.version,
             controllers: place.controllers,
             folder: place.folder,
@@ -164,7 +166,7 @@ pub fn memberships(pid: i32) -> Vec<Membership> {
 }
 
 /// Joins `/proc/self/cgroup` with `/proc/self/mountinfo`.
-fn places(memberships: &str, mounts: &str) -> Vec<Place> {
+fn parse_hierarchies(memberships: &str, mounts: &str) -> Vec<CgroupHierarchy> {
     let mut found = Vec::new();
     for line in memberships.lines() {
         let mut fields = line.splitn(3, ':');
@@ -173,19 +175,19 @@ fn places(memberships: &str, mounts: &str) -> Vec<Place> {
             continue;
         };
         let version = if number == "0" {
-            GroupVersion::V2
+            CgroupVersion::V2
         } else {
-            GroupVersion::V1
+            CgroupVersion::V1
         };
         let controllers: Vec<String> = names.split(',').map(str::to_owned).collect();
         for mount in mounts.lines() {
-            let Some((root, point)) = mounted(mount, version, &controllers) else {
+            let Some((root, point)) = parse_cgroup_mount(mount, version, &controllers) else {
                 continue;
             };
             let Ok(below) = Path::new(path).strip_prefix(root) else {
                 continue;
             };
-            found.push(Place {
+            found.push(CgroupHierarchy {
                 version,
                 controllers: controllers.clone(),
                 mount: PathBuf::from(point),
@@ -198,9 +200,9 @@ fn places(memberships: &str, mounts: &str) -> Vec<Place> {
 }
 
 /// Root and mount point of a mountinfo line, if it mounts the requested hierarchy.
-fn mounted<'a>(
+fn parse_cgroup_mount<'a>(
     line: &'a str,
-    version: GroupVersion,
+    version: CgroupVersion,
     controllers: &[String],
 ) -> Option<(&'a str, &'a str)> {
     let (before, after) = line.split_once(" - ")?;
@@ -209,8 +211,8 @@ fn mounted<'a>(
     let mut after = after.split(' ');
     let (kind, options) = (after.next()?, after.nth(1)?);
     let is_it = match version {
-        GroupVersion::V2 => kind == "cgroup2",
-        GroupVersion::V1 => {
+        CgroupVersion::V2 => kind == "cgroup2",
+        CgroupVersion::V1 => {
             kind == "cgroup"
                 && controllers
                     .iter()
@@ -223,51 +225,52 @@ fn mounted<'a>(
 /// The name of a sandbox's groups. It contains the owner, so that [`sweep`] recognises groups of
 /// processes that have ended.
 pub fn group_name(number: u64) -> Option<String> {
-    let owner = Owner::current()?;
+    let owner = GroupOwner::current()?;
     Some(format!(
-        "{PREFIX}{}-{}-{}-{number}",
-        owner.namespace, owner.pid, owner.started
+        "{GROUP_NAME_PREFIX}{}-{}-{}-{number}",
+        owner.namespace, owner.pid, owner.started_ticks
     ))
 }
 
 /// Whether a name was made by [`group_name`] in a process that has ended.
 pub fn is_abandoned(name: &str) -> bool {
-    Owner::of(name).is_some_and(Owner::is_dead)
+    GroupOwner::parse(name).is_some_and(GroupOwner::is_dead)
 }
 
-const PREFIX: &str = "hotcell-";
+const GROUP_NAME_PREFIX: &str = "hotcell-";
 
 /// The host process that created a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Owner {
+struct GroupOwner {
     /// Inode of the pid namespace: the pid is valid only there.
     namespace: u64,
     pid: i32,
     /// Start time in clock ticks since boot, because pids are reused.
-    started: u64,
+    started_ticks: u64,
 }
 
-impl Owner {
+impl GroupOwner {
     fn current() -> Option<Self> {
         let pid = std::process::id() as i32;
         Some(Self {
             namespace: pid_namespace()?,
             pid,
-            started: started(pid)?,
+            started_ticks: process_start_ticks(pid)?,
         })
     }
 
-    fn of(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    fn parse(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix(GROUP_NAME_PREFIX)?.split('-');
         Some(Self {
             namespace: parts.next()?.parse().ok()?,
             pid: parts.next()?.parse().ok()?,
-            started: parts.next()?.parse().ok()?,
+            started_ticks: parts.next()?.parse().ok()?,
         })
     }
 
     fn is_dead(self) -> bool {
-        pid_namespace() == Some(self.namespace) && started(self.pid) != Some(self.started)
+        pid_namespace() == Some(self.namespace)
+            && process_start_ticks(self.pid) != Some(self.started_ticks)
     }
 }
 
@@ -277,7 +280,7 @@ fn pid_namespace() -> Option<u64> {
 
 /// Field 22 of `/proc/PID/stat`. The name in field 2 may contain anything, so fields are counted from its
 /// end.
-fn started(pid: i32) -> Option<u64> {
+fn process_start_ticks(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(19)?.parse().ok()
@@ -285,86 +288,90 @@ fn started(pid: i32) -> Option<u64> {
 
 /// The groups of one sandbox.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
-    made: Vec<Group>,
-    unified: Option<OwnedFd>,
+pub(crate) struct CgroupSet {
+    created: Vec<CgroupSpec>,
+    v2_group: Option<OwnedFd>,
 }
 
-impl Groups {
+impl CgroupSet {
     /// Creates the groups of one version.
-    pub(crate) fn make(&mut self, groups: &[Group], version: GroupVersion) -> Step<()> {
+    pub(crate) fn create(
+        &mut self,
+        groups: &[CgroupSpec],
+        version: CgroupVersion,
+    ) -> SetupResult<()> {
         for group in groups.iter().filter(|group| group.version == version) {
             let name = group.folder.display();
             let step = |what: &str| format!("{what} `{name}`");
-            fs::create_dir(&group.folder).at(Stage::Cgroups, step("make control group"))?;
-            self.made.push(group.clone());
-            set(group)?;
-            if group.version == GroupVersion::V2 {
-                let open =
-                    File::open(&group.folder).at(Stage::Cgroups, step("open control group"))?;
-                self.unified = Some(open.into());
+            fs::create_dir(&group.folder).at(SetupStage::Cgroups, step("make control group"))?;
+            self.created.push(group.clone());
+            write_settings(group)?;
+            if group.version == CgroupVersion::V2 {
+                let open = File::open(&group.folder)
+                    .at(SetupStage::Cgroups, step("open control group"))?;
+                self.v2_group = Some(open.into());
             }
         }
         Ok(())
     }
 
     /// Writes new values into the existing groups.
-    pub(crate) fn change(&mut self, groups: &[Group]) -> Step<()> {
-        groups.iter().try_for_each(set)?;
-        self.made = groups.to_vec();
+    pub(crate) fn update(&mut self, groups: &[CgroupSpec]) -> SetupResult<()> {
+        groups.iter().try_for_each(write_settings)?;
+        self.created = groups.to_vec();
         Ok(())
     }
 
     /// Files through which a process joins the version 1 groups. Writing `0` to `tasks` moves only
     /// the calling thread. That is cheaper than moving another process, for which the kernel waits for
     /// all processors.
-    pub(crate) fn entries(&self) -> Step<Vec<File>> {
-        self.made
+    pub(crate) fn open_task_files(&self) -> SetupResult<Vec<File>> {
+        self.created
             .iter()
-            .filter(|group| group.version == GroupVersion::V1)
+            .filter(|group| group.version == CgroupVersion::V1)
             .map(|group| {
                 File::options()
                     .write(true)
                     .open(group.folder.join("tasks"))
-                    .at(Stage::Cgroups, "open the control group")
+                    .at(SetupStage::Cgroups, "open the control group")
             })
             .collect()
     }
 
     /// The version 2 group, for `CLONE_INTO_CGROUP`.
-    pub(crate) fn unified(&self) -> Option<&OwnedFd> {
-        self.unified.as_ref()
+    pub(crate) fn v2_group(&self) -> Option<&OwnedFd> {
+        self.v2_group.as_ref()
     }
 
-    pub(crate) fn out_of_memory_kills(&self) -> u64 {
-        let counters = self.made.iter().filter_map(|group| {
-            let file = group.kill_counter.as_ref()?;
-            count_memory_kills(&fs::read_to_string(group.folder.join(file)).ok()?)
+    pub(crate) fn count_oom_kills(&self) -> u64 {
+        let counters = self.created.iter().filter_map(|group| {
+            let file = group.oom_kill_file.as_ref()?;
+            parse_oom_kills(&fs::read_to_string(group.folder.join(file)).ok()?)
         });
         counters.sum()
     }
 
-    pub(crate) fn remove(&mut self) {
-        for group in self.made.drain(..) {
-            remove(&group.folder);
+    pub(crate) fn remove_all(&mut self) {
+        for group in self.created.drain(..) {
+            remove_group(&group.folder);
         }
     }
 }
 
-fn set(group: &Group) -> Step<()> {
+fn write_settings(group: &CgroupSpec) -> SetupResult<()> {
     for (file, value, required) in &group.settings {
         let written = fs::write(group.folder.join(file), value);
         if *required {
             let name = group.folder.display();
             let step = format!("set {file} of control group `{name}`");
-            written.at(Stage::Cgroups, step)?;
+            written.at(SetupStage::Cgroups, step)?;
         }
     }
     Ok(())
 }
 
 /// Parses the number of OOM kills in `memory.oom_control` or `memory.events`.
-pub fn count_memory_kills(counters: &str) -> Option<u64> {
+pub fn parse_oom_kills(counters: &str) -> Option<u64> {
     let count = counters
         .lines()
         .find_map(|line| line.strip_prefix("oom_kill "))?;
@@ -373,7 +380,7 @@ pub fn count_memory_kills(counters: &str) -> Option<u64> {
 
 /// Removes a group whose processes are dead or dying. The group is busy until the kernel has removed
 /// the last process, and version 1 has no event for that, hence the bounded retry.
-fn remove(folder: &Path) {
+fn remove_group(folder: &Path) {
     let give_up = Instant::now() + Duration::from_secs(2);
     while let Err(error) = fs::remove_dir(folder) {
         if error.kind() == io::ErrorKind::NotFound || Instant::now() > give_up {
@@ -384,22 +391,22 @@ fn remove(folder: &Path) {
 }
 
 /// Kills all processes of a group and removes it, if it exists.
-pub fn discard(folder: &Path) {
+pub fn kill_and_remove(folder: &Path) {
     if folder.exists() {
-        end(folder);
-        remove(folder);
+        kill_processes(folder);
+        remove_group(folder);
     }
 }
 
 /// Time limit of one [`sweep`]. The next one continues with the remaining groups.
-const SWEEP_TIME: Duration = Duration::from_secs(10);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Kills and removes the groups of host processes that have ended.
-pub fn sweep() {
-    let give_up = Instant::now() + SWEEP_TIME;
-    let mut verdicts: HashMap<Owner, bool> = HashMap::new();
-    let mut homes: Vec<PathBuf> = Available::detect()
-        .homes
+pub fn remove_stale_groups() {
+    let give_up = Instant::now() + CLEANUP_TIMEOUT;
+    let mut verdicts: HashMap<GroupOwner, bool> = HashMap::new();
+    let mut homes: Vec<PathBuf> = AvailableControllers::detect()
+        .parents
         .into_values()
         .map(|home| home.folder)
         .collect();
@@ -408,21 +415,21 @@ pub fn sweep() {
     for home in homes {
         for entry in fs::read_dir(home).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let Some(owner) = name.to_str().and_then(Owner::of) else {
+            let Some(owner) = name.to_str().and_then(GroupOwner::parse) else {
                 continue;
             };
             if Instant::now() > give_up {
                 return;
             }
             if *verdicts.entry(owner).or_insert_with(|| owner.is_dead()) {
-                end(&entry.path());
-                remove(&entry.path());
+                kill_processes(&entry.path());
+                remove_group(&entry.path());
             }
         }
     }
 }
 
-fn end(folder: &Path) {
+fn kill_processes(folder: &Path) {
     if fs::write(folder.join("cgroup.kill"), "1").is_ok() {
         return;
     }
@@ -448,7 +455,7 @@ mod tests {
     #[test]
     fn memberships_and_mounts_give_folders() {
         let check = |memberships: &str, mounts: &str, expect: &[&str]| {
-            let folders: Vec<_> = places(memberships, mounts)
+            let folders: Vec<_> = parse_hierarchies(memberships, mounts)
                 .into_iter()
                 .map(|place| place.folder)
                 .collect();
@@ -503,14 +510,14 @@ mod tests {
             "cpu memory pids",
         )
         .unwrap();
-        let mut available = Available::default();
-        available.offer_v2(&Place {
-            version: GroupVersion::V2,
+        let mut available = AvailableControllers::default();
+        available.add_v2(&CgroupHierarchy {
+            version: CgroupVersion::V2,
             controllers: vec![String::new()],
             mount: root.path().into(),
             folder: own.clone(),
         });
-        let folder = |controller| available.home(controller).unwrap().folder.clone();
+        let folder = |controller| available.parent(controller).unwrap().folder.clone();
         assert_eq!(folder(Controller::Memory), own.parent().unwrap());
         assert_eq!(folder(Controller::Pids), own.parent().unwrap());
         assert_eq!(folder(Controller::Cpu), root.path());
@@ -519,19 +526,19 @@ mod tests {
     #[test]
     fn a_group_tells_whose_it_is() {
         let name = group_name(7).unwrap();
-        let owner = Owner::of(&name).unwrap();
-        assert_eq!(Some(owner), Owner::current());
+        let owner = GroupOwner::parse(&name).unwrap();
+        assert_eq!(Some(owner), GroupOwner::current());
         assert!(!owner.is_dead());
-        let past = Owner {
-            started: owner.started.wrapping_add(1),
+        let past = GroupOwner {
+            started_ticks: owner.started_ticks.wrapping_add(1),
             ..owner
         };
         assert!(past.is_dead());
-        let elsewhere = Owner {
+        let elsewhere = GroupOwner {
             namespace: owner.namespace.wrapping_add(1),
             ..past
         };
         assert!(!elsewhere.is_dead());
-        assert_eq!(Owner::of("hotcell-x"), None);
+        assert_eq!(GroupOwner::parse("hotcell-x"), None);
     }
 }

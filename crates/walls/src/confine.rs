@@ -4,68 +4,71 @@
 
 use std::path::PathBuf;
 
-use crate::plan::{Confinement, Landlocked, Rlimit, Stage};
-use crate::seccomp::Options;
-use crate::supervisor::{At, Step};
-use crate::{landlock_rules, own_kernel, privileges, seccomp, sys, victims};
+use crate::plan::{Confinement, LandlockStatus, Rlimit, SetupStage};
+use crate::seccomp::FilterOptions;
+use crate::supervisor::{SetupContext, SetupResult};
+use crate::{gvisor, landlock_rules, oom_score, privileges, seccomp, sys};
 
 /// Confines this process and all its descendants. Must be called in a process with a single
 /// thread. Without a new user namespace, it leaves the capability bounding set alone, because emptying
 /// that takes privileges; the program that set up the walls has to do it.
-pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::plan::Failure> {
-    if confinement.is_own_kernel {
-        own_kernel::close()?
+pub fn confine(
+    confinement: &Confinement,
+) -> Result<Option<LandlockStatus>, crate::plan::SetupFailure> {
+    if confinement.is_gvisor {
+        gvisor::restrict_dev_and_proc()?
     } else {
-        victims::prepare()
+        oom_score::open_score_file()
     }
-    match (confinement.user, confinement.is_own_kernel) {
-        (Some(user), true) => own_kernel::be_user(user),
-        (Some(user), false) => privileges::be_user(user),
+    match (confinement.user, confinement.is_gvisor) {
+        (Some(user), true) => gvisor::enter_user_namespace(user),
+        (Some(user), false) => privileges::enter_user_namespace(user),
         (None, _) => Ok(()),
     }?;
-    sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Stage::Confinement, "make this process undumpable")?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0)
+        .at(SetupStage::Confinement, "make this process undumpable")?;
     let processors = confinement.processors.as_deref();
     apply_limits(&confinement.rlimits, processors)?;
-    let landlocked = if confinement.is_own_kernel {
+    let landlocked = if confinement.is_gvisor {
         // gVisor has no Landlock, and a probe would cost time.
         forbid_new_privileges().map(|()| None)
     } else {
-        restrict(&confinement.writable)
+        apply_landlock(&confinement.writable)
     }?;
     match confinement.user {
         // The new user namespace granted all capabilities.
         Some(_) => sys::drop_capabilities(),
         None => sys::clear_capabilities(),
     }
-    .at(Stage::Confinement, "drop capabilities")?;
-    filter_calls(&Options {
+    .at(SetupStage::Confinement, "drop capabilities")?;
+    install_filter(&FilterOptions {
         refuse_affinity: processors.is_some(),
         guard_process_1: true,
-        is_own_kernel: confinement.is_own_kernel,
-        is_machine: false,
+        is_gvisor: confinement.is_gvisor,
+        is_vmm: false,
         has_own_user: false,
     })?;
     Ok(landlocked)
 }
 
-pub(crate) fn apply_limits(rlimits: &[Rlimit], processors: Option<&[usize]>) -> Step<()> {
+pub(crate) fn apply_limits(rlimits: &[Rlimit], processors: Option<&[usize]>) -> SetupResult<()> {
     privileges::apply_rlimits(rlimits, None)?;
     match processors {
-        Some(processors) => privileges::stay_on(processors),
+        Some(processors) => privileges::pin_to_processors(processors),
         None => Ok(()),
     }
 }
 
-pub(crate) fn restrict(writable: &[PathBuf]) -> Step<Option<Landlocked>> {
+pub(crate) fn apply_landlock(writable: &[PathBuf]) -> SetupResult<Option<LandlockStatus>> {
     forbid_new_privileges()?;
-    landlock_rules::restrict(writable).at(Stage::Confinement, "apply Landlock")
+    landlock_rules::restrict(writable).at(SetupStage::Confinement, "apply Landlock")
 }
 
-fn forbid_new_privileges() -> Step<()> {
-    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(Stage::Confinement, "forbid new privileges")
+fn forbid_new_privileges() -> SetupResult<()> {
+    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(SetupStage::Confinement, "forbid new privileges")
 }
 
 /// Must be the last step: the filter refuses most system calls of the others.
-pub(crate) fn filter_calls(options: &Options) -> Step<()> {
-    seccomp::install(options).at(Stage::Confinement, "install the system call filter")
+pub(crate) fn install_filter(options: &FilterOptions) -> SetupResult<()> {
+    seccomp::install(options).at(SetupStage::Confinement, "install the system call filter")
 }

@@ -15,15 +15,15 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid, setresgid, setresuid};
 
-use crate::apart::set_apart;
-use crate::plan::Stage;
+use crate::masking::overlay_and_mask;
+use crate::plan::SetupStage;
 use crate::privileges::namespace_limits;
-use crate::root::TERMINALS;
-use crate::supervisor::{At, Step};
+use crate::root::DEVPTS_OPTIONS;
+use crate::supervisor::{SetupContext, SetupResult};
 
 /// Limits the container whose first process is `pid`, and overlays these folders in it. Must be called
 /// outside the container, by its owner, in a process with a single thread.
-pub fn serve(pid: i32, folders: &[PathBuf]) -> ExitCode {
+pub fn run(pid: i32, folders: &[PathBuf]) -> ExitCode {
     match fence(pid, folders) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -34,12 +34,12 @@ pub fn serve(pid: i32, folders: &[PathBuf]) -> ExitCode {
 }
 
 /// Root inside the container.
-const ROOT: Uid = Uid::from_raw(0);
-const ROOT_GROUP: Gid = Gid::from_raw(0);
+const ROOT_UID: Uid = Uid::from_raw(0);
+const ROOT_GID: Gid = Gid::from_raw(0);
 
-fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
+fn fence(pid: i32, folders: &[PathBuf]) -> SetupResult<()> {
     const ENTER: &str = "enter the container's namespaces";
-    let open = |path: String| File::open(path).at(Stage::Namespaces, ENTER);
+    let open = |path: String| File::open(path).at(SetupStage::Namespaces, ENTER);
     let user = open(format!("/proc/{pid}/ns/user"))?;
     let mounts = open(format!("/proc/{pid}/ns/mnt"))?;
     let limits = open("/proc/sys/user".into())?;
@@ -49,46 +49,46 @@ fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
     let is_inside = setns(&mounts, CloneFlags::CLONE_NEWNS).is_ok();
     let mut apart = None;
     if is_inside {
-        bound_terminals()?;
+        limit_terminals()?;
         // Works only if the host's root owns the container's files, as with Docker.
-        apart = set_apart(folders.iter().map(PathBuf::as_path)).ok();
+        apart = overlay_and_mask(folders.iter().map(PathBuf::as_path)).ok();
     }
-    setns(&user, CloneFlags::CLONE_NEWUSER).at(Stage::Namespaces, ENTER)?;
-    bound_users(&limits, &shares)?;
+    setns(&user, CloneFlags::CLONE_NEWUSER).at(SetupStage::Namespaces, ENTER)?;
+    write_namespace_limits(&limits, &shares)?;
     if !is_inside {
-        setns(&mounts, CloneFlags::CLONE_NEWNS).at(Stage::Namespaces, ENTER)?;
-        bound_terminals()?;
+        setns(&mounts, CloneFlags::CLONE_NEWNS).at(SetupStage::Namespaces, ENTER)?;
+        limit_terminals()?;
     }
     if apart.is_none() {
         // Only root inside the container can create files there. If the container does not map that user,
         // these calls fail and the caller's user stays.
-        let _ = setresgid(ROOT_GROUP, ROOT_GROUP, ROOT_GROUP);
-        let _ = setresuid(ROOT, ROOT, ROOT);
-        set_apart(folders.iter().map(PathBuf::as_path))?;
+        let _ = setresgid(ROOT_GID, ROOT_GID, ROOT_GID);
+        let _ = setresuid(ROOT_UID, ROOT_UID, ROOT_UID);
+        overlay_and_mask(folders.iter().map(PathBuf::as_path))?;
     }
     Ok(())
 }
 
-fn bound_terminals() -> Step<()> {
+fn limit_terminals() -> SetupResult<()> {
     let flags = MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     mount(
         None::<&str>,
         "/dev/pts",
         None::<&str>,
         flags,
-        Some(TERMINALS),
+        Some(DEVPTS_OPTIONS),
     )
-    .at(Stage::Mounts, "limit the number of terminals")
+    .at(SetupStage::Mounts, "limit the number of terminals")
 }
 
 /// Writes through the host's `/proc/sys/user`, which shows each process the limits of its own namespace.
-fn bound_users(limits: &File, shares: &[(&str, String)]) -> Step<()> {
+fn write_namespace_limits(limits: &File, shares: &[(&str, String)]) -> SetupResult<()> {
     for (name, value) in shares {
         let opened = openat(limits.as_fd(), *name, OFlag::O_WRONLY, Mode::empty());
         opened
             .map_err(std::io::Error::from)
             .and_then(|file| File::from(file).write_all(value.as_bytes()))
-            .at(Stage::Identity, format!("set {name}"))?;
+            .at(SetupStage::Identity, format!("set {name}"))?;
     }
     Ok(())
 }

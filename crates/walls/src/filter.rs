@@ -19,37 +19,37 @@ const AUDIT_ARCH: u32 = 0xc000_003e;
 const AUDIT_ARCH: u32 = 0xc000_00b7;
 
 /// After `mseal`. On every architecture new calls have the same numbers from 424 on.
-const FIRST_UNKNOWN: u32 = 463;
+const FIRST_UNKNOWN_CALL: u32 = 463;
 
 // Places in the structure that the kernel shows to a filter.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const ARGUMENTS: u32 = 16;
+const NUMBER_OFFSET: u32 = 0;
+const ARCHITECTURE_OFFSET: u32 = 4;
+const ARGUMENTS_OFFSET: u32 = 16;
 
 /// What must hold of one argument. Its lower half is looked at, which is all that the kernel takes
 /// of an `int`; [`Condition::Short`] looks at the upper half.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Condition {
+pub(crate) enum ArgumentCondition {
     /// These bits of the argument have this value.
-    Masked {
+    MaskedEqual {
         argument: u32,
         mask: u32,
         value: u32,
     },
     /// The argument is anything but this.
-    Not { argument: u32, value: u32 },
+    NotEqual { argument: u32, value: u32 },
     /// The argument is in one of these ranges, whose ends are included.
-    Among {
+    InRanges {
         argument: u32,
         ranges: &'static [(u32, u32)],
     },
     /// The upper half of the argument, which the others do not look at, is empty.
-    Short { argument: u32 },
+    UpperHalfZero { argument: u32 },
 }
 
-impl Condition {
+impl ArgumentCondition {
     pub(crate) fn equals(argument: u32, value: u32) -> Self {
-        Self::Masked {
+        Self::MaskedEqual {
             argument,
             mask: u32::MAX,
             value,
@@ -59,29 +59,29 @@ impl Condition {
 
 /// A call that is allowed if one of the alternatives holds in all its conditions.
 #[derive(Debug)]
-pub(crate) struct Conditional {
+pub(crate) struct ConditionalCall {
     pub(crate) call: u32,
-    pub(crate) alternatives: Vec<Vec<Condition>>,
+    pub(crate) alternatives: Vec<Vec<ArgumentCondition>>,
     /// What the call answers otherwise.
     errno: Errno,
 }
 
 /// Which system calls pass.
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
+pub(crate) struct SeccompFilter {
     allowed: Vec<u32>,
-    conditional: Vec<Conditional>,
+    conditional: Vec<ConditionalCall>,
     /// Refused with an error of their own.
     refused: Vec<(u32, Errno)>,
 }
 
-impl Filter {
+impl SeccompFilter {
     pub(crate) fn allow(&mut self, calls: impl IntoIterator<Item = c_long>) {
         self.allowed
             .extend(calls.into_iter().map(|call| call as u32));
     }
 
-    pub(crate) fn allow_if(&mut self, call: c_long, alternatives: Vec<Vec<Condition>>) {
+    pub(crate) fn allow_if(&mut self, call: c_long, alternatives: Vec<Vec<ArgumentCondition>>) {
         self.allow_if_or(call, alternatives, Errno::EPERM);
     }
 
@@ -89,10 +89,10 @@ impl Filter {
     pub(crate) fn allow_if_or(
         &mut self,
         call: c_long,
-        alternatives: Vec<Vec<Condition>>,
+        alternatives: Vec<Vec<ArgumentCondition>>,
         errno: Errno,
     ) {
-        self.conditional.push(Conditional {
+        self.conditional.push(ConditionalCall {
             call: call as u32,
             alternatives,
             errno,
@@ -103,7 +103,7 @@ impl Filter {
         self.refused.push((call as u32, errno));
     }
 
-    pub(crate) fn conditional(&self) -> &[Conditional] {
+    pub(crate) fn conditional(&self) -> &[ConditionalCall] {
         &self.conditional
     }
 
@@ -117,40 +117,41 @@ impl Filter {
     /// rule of its own follows the rule.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
         let mut program = vec![
-            load(ARCHITECTURE),
+            load(ARCHITECTURE_OFFSET),
             jump(BPF_JEQ, AUDIT_ARCH, 1, 0),
-            give(SECCOMP_RET_KILL_PROCESS),
-            load(NUMBER),
+            return_action(SECCOMP_RET_KILL_PROCESS),
+            load(NUMBER_OFFSET),
         ];
-        program.extend(search(&self.segments()));
+        program.extend(compile_search(&self.segments()));
         program
     }
 
     /// What to do from each number on, in order; the first begins at 0.
     fn segments(&self) -> Vec<(u32, Vec<sock_filter>)> {
-        let mut rules = [Rule::Verdict(refusal(Errno::EPERM)); FIRST_UNKNOWN as usize];
+        let mut rules =
+            [CallRule::Verdict(return_errno(Errno::EPERM)); FIRST_UNKNOWN_CALL as usize];
         for call in &self.allowed {
-            rules[*call as usize] = Rule::Verdict(give(SECCOMP_RET_ALLOW));
+            rules[*call as usize] = CallRule::Verdict(return_action(SECCOMP_RET_ALLOW));
         }
         for one in &self.conditional {
-            rules[one.call as usize] = Rule::Conditional(one);
+            rules[one.call as usize] = CallRule::Conditional(one);
         }
         for (call, errno) in &self.refused {
-            rules[*call as usize] = Rule::Verdict(refusal(*errno));
+            rules[*call as usize] = CallRule::Verdict(return_errno(*errno));
         }
         let mut segments = Vec::new();
         let mut last = None;
         for (call, rule) in (0..).zip(rules) {
             let verdict = match rule {
-                Rule::Verdict(verdict) => Some(verdict.k),
-                Rule::Conditional(_) => None,
+                CallRule::Verdict(verdict) => Some(verdict.k),
+                CallRule::Conditional(_) => None,
             };
             if verdict.is_none() || verdict != last {
-                segments.push((call, rule.code()));
+                segments.push((call, rule.compile()));
             }
             last = verdict;
         }
-        segments.push((FIRST_UNKNOWN, vec![refusal(Errno::ENOSYS)]));
+        segments.push((FIRST_UNKNOWN_CALL, vec![return_errno(Errno::ENOSYS)]));
         segments
     }
 
@@ -179,68 +180,68 @@ impl Filter {
 
 /// What becomes of one system call.
 #[derive(Clone, Copy)]
-enum Rule<'a> {
+enum CallRule<'a> {
     Verdict(sock_filter),
-    Conditional(&'a Conditional),
+    Conditional(&'a ConditionalCall),
 }
 
-impl Rule<'_> {
-    fn code(&self) -> Vec<sock_filter> {
+impl CallRule<'_> {
+    fn compile(&self) -> Vec<sock_filter> {
         match self {
             Self::Verdict(verdict) => vec![*verdict],
-            Self::Conditional(one) => conditions(&one.alternatives, one.errno),
+            Self::Conditional(one) => compile_alternatives(&one.alternatives, one.errno),
         }
     }
 }
 
 /// Ends in a verdict whatever the arguments are.
-fn conditions(alternatives: &[Vec<Condition>], errno: Errno) -> Vec<sock_filter> {
+fn compile_alternatives(alternatives: &[Vec<ArgumentCondition>], errno: Errno) -> Vec<sock_filter> {
     let mut body = Vec::new();
     for alternative in alternatives {
         // From the end: each check must know how much follows it.
-        let mut code = vec![give(SECCOMP_RET_ALLOW)];
+        let mut code = vec![return_action(SECCOMP_RET_ALLOW)];
         for check in alternative.iter().rev() {
-            let mut checked = check.code(code.len());
+            let mut checked = check.compile(code.len());
             checked.append(&mut code);
             code = checked;
         }
         body.extend(code);
     }
-    body.push(refusal(errno));
+    body.push(return_errno(errno));
     body
 }
 
-impl Condition {
+impl ArgumentCondition {
     /// Goes on behind its end if it holds, and `past` instructions further if not.
-    fn code(&self, past: usize) -> Vec<sock_filter> {
-        const UPPER: u32 = 4;
-        let past = short(past);
+    fn compile(&self, past: usize) -> Vec<sock_filter> {
+        const UPPER_HALF_OFFSET: u32 = 4;
+        let past = jump_distance(past);
         match *self {
-            Self::Masked {
+            Self::MaskedEqual {
                 argument,
                 mask,
                 value,
             } => {
-                let mut code = vec![load(ARGUMENTS + argument * 8)];
+                let mut code = vec![load(ARGUMENTS_OFFSET + argument * 8)];
                 if mask != u32::MAX {
                     code.push(statement(BPF_ALU | BPF_AND | BPF_K, mask));
                 }
                 code.push(jump(BPF_JEQ, value, 0, past));
                 code
             }
-            Self::Not { argument, value } => vec![
-                load(ARGUMENTS + argument * 8),
+            Self::NotEqual { argument, value } => vec![
+                load(ARGUMENTS_OFFSET + argument * 8),
                 jump(BPF_JEQ, value, past, 0),
             ],
-            Self::Short { argument } => vec![
-                load(ARGUMENTS + argument * 8 + UPPER),
+            Self::UpperHalfZero { argument } => vec![
+                load(ARGUMENTS_OFFSET + argument * 8 + UPPER_HALF_OFFSET),
                 jump(BPF_JEQ, 0, 0, past),
             ],
-            Self::Among { argument, ranges } => {
+            Self::InRanges { argument, ranges } => {
                 let mut code = vec![skip(u32::from(past))];
                 for (first, last) in ranges.iter().rev() {
                     // Past what has been written and the instruction that ends the search.
-                    let found = short(code.len());
+                    let found = jump_distance(code.len());
                     if first == last {
                         code.insert(0, jump(BPF_JEQ, *first, found, 0));
                     } else {
@@ -248,7 +249,7 @@ impl Condition {
                         code.insert(0, jump(BPF_JGE, *first, 0, 1));
                     }
                 }
-                code.insert(0, load(ARGUMENTS + argument * 8));
+                code.insert(0, load(ARGUMENTS_OFFSET + argument * 8));
                 code
             }
         }
@@ -256,32 +257,32 @@ impl Condition {
 }
 
 /// A distance that a jump with a condition reaches.
-fn short(distance: usize) -> u8 {
+fn jump_distance(distance: usize) -> u8 {
     u8::try_from(distance).expect("the rule of one system call is short")
 }
 
 /// Finds the segment of the number by halving.
-fn search(segments: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
+fn compile_search(segments: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
     match segments {
-        [] => vec![refusal(Errno::EPERM)],
+        [] => vec![return_errno(Errno::EPERM)],
         [(_, code)] => code.clone(),
         _ => {
             let (low, high) = segments.split_at(segments.len() / 2);
-            let (low, first_high) = (search(low), high[0].0);
+            let (low, first_high) = (compile_search(low), high[0].0);
             let mut code = match u8::try_from(low.len()) {
                 Ok(distance) => vec![jump(BPF_JGE, first_high, distance, 0)],
                 // A jump of any length: the one with a condition reaches only 255 instructions.
                 Err(_) => vec![jump(BPF_JGE, first_high, 0, 1), skip(low.len() as u32)],
             };
             code.extend(low);
-            code.extend(search(high));
+            code.extend(compile_search(high));
             code
         }
     }
 }
 
-fn refusal(errno: Errno) -> sock_filter {
-    give(SECCOMP_RET_ERRNO | errno as u32)
+fn return_errno(errno: Errno) -> sock_filter {
+    return_action(SECCOMP_RET_ERRNO | errno as u32)
 }
 
 fn statement(code: u32, value: u32) -> sock_filter {
@@ -297,7 +298,7 @@ fn load(offset: u32) -> sock_filter {
     statement(BPF_LD | BPF_W | BPF_ABS, offset)
 }
 
-fn give(verdict: u32) -> sock_filter {
+fn return_action(verdict: u32) -> sock_filter {
     statement(BPF_RET | BPF_K, verdict)
 }
 
@@ -319,7 +320,12 @@ mod tests {
     use super::*;
 
     /// The kernel's machine, as far as the assembler uses it.
-    fn judge(program: &[sock_filter], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
+    fn run_program(
+        program: &[sock_filter],
+        architecture: u32,
+        number: u32,
+        arguments: [u64; 6],
+    ) -> u32 {
         let mut accumulator = 0;
         let mut at = 0;
         loop {
@@ -328,10 +334,10 @@ mod tests {
             let code = u32::from(step.code);
             if code == BPF_LD | BPF_W | BPF_ABS {
                 accumulator = match step.k {
-                    NUMBER => number,
-                    ARCHITECTURE => architecture,
+                    NUMBER_OFFSET => number,
+                    ARCHITECTURE_OFFSET => architecture,
                     offset => {
-                        let argument = arguments[(offset - ARGUMENTS) as usize / 8];
+                        let argument = arguments[(offset - ARGUMENTS_OFFSET) as usize / 8];
                         (argument >> (offset % 8 * 8)) as u32
                     }
                 };
@@ -355,52 +361,61 @@ mod tests {
 
     #[test]
     fn every_number_gets_its_verdict() {
-        let mut filter = Filter::default();
+        let mut filter = SeccompFilter::default();
         let allowed = [0, 1, 2, 5, 7, 8, 100, 300, 301, 302, 450];
         filter.allow(allowed);
         filter.allow_if(
             41,
             vec![
                 vec![
-                    Condition::equals(0, 1),
-                    Condition::Masked {
+                    ArgumentCondition::equals(0, 1),
+                    ArgumentCondition::MaskedEqual {
                         argument: 1,
                         mask: 0xf,
                         value: 2,
                     },
                 ],
-                vec![Condition::equals(0, 16), Condition::equals(2, 0)],
+                vec![
+                    ArgumentCondition::equals(0, 16),
+                    ArgumentCondition::equals(2, 0),
+                ],
             ],
         );
         filter.allow_if(
             16,
             vec![vec![
-                Condition::Not {
+                ArgumentCondition::NotEqual {
                     argument: 1,
                     value: 0x5412,
                 },
-                Condition::Not {
+                ArgumentCondition::NotEqual {
                     argument: 1,
                     value: 9,
                 },
             ]],
         );
-        let small = Condition::Masked {
+        let small = ArgumentCondition::MaskedEqual {
             argument: 1,
             mask: !0xfff,
             value: 0,
         };
-        filter.allow_if(29, vec![vec![small, Condition::Short { argument: 1 }]]);
+        filter.allow_if(
+            29,
+            vec![vec![
+                small,
+                ArgumentCondition::UpperHalfZero { argument: 1 },
+            ]],
+        );
         const NAMED: &[(u32, u32)] = &[(3, 3), (5, 7), (0x5401, 0x5401), (0xffff_ff00, u32::MAX)];
-        let named = Condition::Among {
+        let named = ArgumentCondition::InRanges {
             argument: 1,
             ranges: NAMED,
         };
         filter.allow_if_or(
             54,
             vec![
-                vec![Condition::equals(0, 1), named],
-                vec![Condition::equals(0, 2)],
+                vec![ArgumentCondition::equals(0, 1), named],
+                vec![ArgumentCondition::equals(0, 2)],
             ],
             Errno::ENOPROTOOPT,
         );
@@ -408,7 +423,7 @@ mod tests {
         let program = filter.assemble();
         let check = |number: u32, arguments: [u64; 6], expect: u32| {
             assert_eq!(
-                judge(&program, AUDIT_ARCH, number, arguments),
+                run_program(&program, AUDIT_ARCH, number, arguments),
                 expect,
                 "{number} {arguments:?}"
             );
@@ -420,7 +435,7 @@ mod tests {
             }
             let expect = match number {
                 _ if allowed.contains(&i64::from(number)) => SECCOMP_RET_ALLOW,
-                FIRST_UNKNOWN.. => SECCOMP_RET_ERRNO | Errno::ENOSYS as u32,
+                FIRST_UNKNOWN_CALL.. => SECCOMP_RET_ERRNO | Errno::ENOSYS as u32,
                 _ => denied,
             };
             check(number, [0; 6], expect);
@@ -449,7 +464,7 @@ mod tests {
             check(54, [3, value, 0, 0, 0, 0], unknown);
         }
         assert_eq!(
-            judge(&program, 0x4000_0003, 0, [0; 6]),
+            run_program(&program, 0x4000_0003, 0, [0; 6]),
             SECCOMP_RET_KILL_PROCESS
         );
     }

@@ -9,29 +9,29 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use crate::plan::Landlocked;
+use crate::plan::LandlockStatus;
 
 /// The newest version that this program knows. An older kernel enforces the part that it supports.
-const RULES: ABI = ABI::V6;
+const LANDLOCK_ABI: ABI = ABI::V6;
 
 /// Restricts this process and its descendants; `None` where the kernel has no Landlock.
-pub(crate) fn restrict(writable: &[PathBuf]) -> io::Result<Option<Landlocked>> {
+pub(crate) fn restrict(writable: &[PathBuf]) -> io::Result<Option<LandlockStatus>> {
     let status = || -> Result<RulesetStatus, landlock::RulesetError> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(RULES))?
-            .scope(Scope::from_all(RULES))?
+            .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
+            .scope(Scope::from_all(LANDLOCK_ABI))?
             .create()?;
         if let Ok(root) = PathFd::new("/") {
-            rules = rules.add_rule(PathBeneath::new(root, AccessFs::from_read(RULES)))?;
+            rules = rules.add_rule(PathBeneath::new(root, AccessFs::from_read(LANDLOCK_ABI)))?;
         }
         for path in writable {
             // A path that does not exist in this root needs no rule.
             if let Ok(open) = PathFd::new(path) {
                 let access = if path.is_dir() {
-                    AccessFs::from_all(RULES)
+                    AccessFs::from_all(LANDLOCK_ABI)
                 } else {
-                    AccessFs::from_file(RULES)
+                    AccessFs::from_file(LANDLOCK_ABI)
                 };
                 rules = rules.add_rule(PathBeneath::new(open, access))?;
             }
@@ -39,8 +39,8 @@ pub(crate) fn restrict(writable: &[PathBuf]) -> io::Result<Option<Landlocked>> {
         Ok(rules.restrict_self()?.ruleset)
     };
     Ok(match status().map_err(io::Error::other)? {
-        RulesetStatus::FullyEnforced => Some(Landlocked::Fully),
-        RulesetStatus::PartiallyEnforced => Some(Landlocked::Partially),
+        RulesetStatus::FullyEnforced => Some(LandlockStatus::Fully),
+        RulesetStatus::PartiallyEnforced => Some(LandlockStatus::Partially),
         RulesetStatus::NotEnforced => None,
     })
 }

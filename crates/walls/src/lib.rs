@@ -12,12 +12,12 @@
 //!
 //! - [`plan`]: the description of the walls, and the supervisor's reports.
 //! - [`cgroups`]: detects usable cgroup controllers; creates and removes groups.
-//! - [`supervise`]: the supervisor, from plan to clean-up. [`raise`] is its first half.
+//! - [`supervise`]: the supervisor, from plan to clean-up. [`start_walls`] is its first half.
 //! - `enter`: the setup steps of process 1, in order.
 //! - [`confine()`]: the unprivileged steps alone, for a guest behind another program's walls.
 //! - `apart`: overlays over the host's programs, and masks over parts of `/proc`.
 //! - `own_kernel`: extra steps on gVisor's kernel.
-//! - [`going_first`]: makes commands the first candidates of the OOM killer.
+//! - [`with_oom_victim_score`]: makes commands the first candidates of the OOM killer.
 //! - [`staging`]: mounts for a container engine, which sets up its own walls.
 //! - [`fence`]: limits on a container that its engine has no options for.
 //! - [`seccomp`]: the system call filter, also as a profile for container engines.
@@ -25,29 +25,31 @@
 //! - [`quota`]: project quotas, the file system's own limit on the size of a folder.
 //! - [`machine`]: messages for virtual machines and for the process next to the VMM.
 
-mod apart;
 pub mod cgroups;
 mod confine;
 mod enter;
 pub mod fence;
 mod filter;
+mod gvisor;
+mod handover;
 mod landlock_rules;
 pub mod machine;
-mod own_kernel;
+mod masking;
+mod oom_score;
 pub mod plan;
 mod privileges;
+mod process_handle;
 pub mod quota;
 mod root;
 pub mod seccomp;
 pub mod staging;
 mod supervisor;
-mod supplies;
 mod sys;
-mod victims;
-mod watched;
 
 pub use confine::confine;
-pub use plan::{Confinement, Plan, Report};
-pub use supervisor::{Inside, Raised, Walls, raise, supervise, supervise_plan};
-pub use victims::going_first;
-pub use watched::Watched;
+pub use oom_score::with_oom_victim_score;
+pub use plan::{Confinement, SupervisorReport, WallsPlan};
+pub use process_handle::ProcessHandle;
+pub use supervisor::{
+    Process1Entry, StartedWalls, SupervisedWalls, start_walls, supervise, supervise_plan,
+};

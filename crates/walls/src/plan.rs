@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Everything about one sandbox's walls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
-    pub identity: Identity,
+pub struct WallsPlan {
+    pub identity: SandboxIdentity,
     pub hostname: String,
-    pub root: Root,
+    pub root: RootFilesystem,
     /// Entries to create in the root, in order.
-    pub fittings: Vec<Fitting>,
-    pub groups: Vec<Group>,
+    pub root_entries: Vec<RootEntry>,
+    pub groups: Vec<CgroupSpec>,
     pub rlimits: Vec<Rlimit>,
     /// CPU affinity, if no cgroup limits the CPU time.
     pub processors: Option<Vec<usize>>,
@@ -25,14 +25,14 @@ pub struct Plan {
     /// Wall time after which the supervisor kills the sandbox.
     pub deadline: Option<Duration>,
     /// The program that process 1 executes behind these walls instead of being the guest.
-    pub program: Option<Program>,
+    pub program: Option<RuntimeProgram>,
     /// The role of process 1 if there is no `program`.
-    pub behind: Behind,
+    pub role: Process1Role,
 }
 
-impl Plan {
+impl WallsPlan {
     /// The plan without the values that can change while the walls are running: limits and deadline.
-    pub(crate) fn shape(&self) -> Self {
+    pub(crate) fn without_changeable_values(&self) -> Self {
         let mut shape = self.clone();
         shape.deadline = None;
         for group in &mut shape.groups {
@@ -47,26 +47,26 @@ impl Plan {
 
 /// What process 1 does behind the walls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Behind {
+pub enum Process1Role {
     /// The guest.
     Guest,
     /// The helper that starts a VMM and serves files to it: see [`machine`](crate::machine).
-    Machine,
+    VmmHelper,
 }
 
 /// A program that sets up more walls and starts the guest behind them, such as gVisor's `runsc`. It
 /// keeps its privileges in its user namespace, because it needs them for the walls. So neither Landlock
 /// nor the system call filter applies to it, but it sees only what the plan lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
+pub struct RuntimeProgram {
     /// Its path in its own root.
     pub path: PathBuf,
     /// All arguments, including argument 0.
     pub arguments: Vec<String>,
     /// Its own root: only these entries, read-only, and the root of the plan.
-    pub fittings: Vec<Fitting>,
+    pub root_entries: Vec<RootEntry>,
     /// Where the root of the plan is mounted in its own root.
-    pub inner: PathBuf,
+    pub sandbox_root: PathBuf,
 }
 
 /// What the guest applies to itself if another program (a container engine, gVisor) set up the walls:
@@ -83,12 +83,12 @@ pub struct Confinement {
     pub user: Option<u32>,
     /// Whether the kernel is gVisor's. Then this process starts with the privileges to close what that
     /// kernel leaves open.
-    pub is_own_kernel: bool,
+    pub is_gvisor: bool,
 }
 
 /// User and group of the sandbox, outside and inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct SandboxIdentity {
     pub outside_uid: u32,
     pub outside_gid: u32,
     pub inside_uid: u32,
@@ -109,7 +109,7 @@ pub fn sandbox_user(number: u32) -> u32 {
     FIRST_SANDBOX_USER + number % SANDBOX_USERS
 }
 
-impl Identity {
+impl SandboxIdentity {
     /// Whether the kernel knows the sandbox as a user that no other process has.
     pub(crate) fn has_own_user(&self) -> bool {
         (FIRST_SANDBOX_USER..FIRST_SANDBOX_USER + SANDBOX_USERS).contains(&self.outside_uid)
@@ -125,7 +125,7 @@ pub struct IdMap {
 
 /// What the root file system is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Root {
+pub enum RootFilesystem {
     /// A tmpfs, made read-only after all entries are created.
     Empty,
     /// An image folder under a writable overlay of at most `overlay_bytes`.
@@ -138,7 +138,7 @@ pub enum Root {
 
 /// One entry to create in the root. Targets are absolute paths inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fitting {
+pub enum RootEntry {
     Folder {
         target: PathBuf,
         mode: u32,
@@ -160,12 +160,12 @@ pub enum Fitting {
     Bind {
         source: PathBuf,
         target: PathBuf,
-        access: Access,
+        access: MountAccess,
         idmap: Option<IdMap>,
     },
     /// A read-only bind mount of a host file in a folder that the sandbox's user may not enter. The
     /// supervisor opens it.
-    Kept {
+    SupervisorBind {
         source: PathBuf,
         target: PathBuf,
     },
@@ -182,18 +182,18 @@ pub enum Fitting {
         target: PathBuf,
     },
     /// A copy of this program, for other programs to start.
-    Guest {
+    GuestProgram {
         target: PathBuf,
     },
     /// A library or program whose content is part of the plan.
-    Code {
+    Executable {
         target: PathBuf,
         content: Vec<u8>,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
+pub enum MountAccess {
     ReadOnly,
     /// As `ReadOnly`, under a separate overlay: watches and locks in the sandbox are then on other inodes
     /// than those of the host.
@@ -204,17 +204,17 @@ pub enum Access {
 
 /// A control group to create, with the values to write into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct CgroupSpec {
     pub folder: PathBuf,
-    pub version: GroupVersion,
+    pub version: CgroupVersion,
     /// File name, value, and whether a failed write fails the start.
     pub settings: Vec<(String, String, bool)>,
     /// File in which the kernel counts out-of-memory kills.
-    pub kill_counter: Option<String>,
+    pub oom_kill_file: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GroupVersion {
+pub enum CgroupVersion {
     V1,
     V2,
 }
@@ -241,31 +241,31 @@ pub enum Resource {
 
 /// Messages of the supervisor to the host, in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Report {
+pub enum SupervisorReport {
     /// The walls are set up and the guest has started behind them.
-    Ready { landlock: Option<Landlocked> },
+    Ready { landlock: Option<LandlockStatus> },
     /// A setup step failed and the guest was not started, or a process of the sandbox could not be ended.
-    Failed(Failure),
+    Failed(SetupFailure),
     /// The answer to [`Ask::Kills`].
-    Kills { out_of_memory_kills: u64 },
+    OomKills { out_of_memory_kills: u64 },
     /// All processes have ended and all groups are removed.
     Ended { out_of_memory_kills: u64 },
 }
 
 /// Requests of the host to a supervisor after [`Report::Ready`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ask {
+pub enum SupervisorRequest {
     /// Report how many processes the OOM killer has killed.
-    Kills,
+    ReportOomKills,
     /// Replace the plan's deadline: end after this time from now.
-    Deadline(Duration),
+    SetDeadline(Duration),
     /// End now. Closing the control channel has the same effect, but loses the last report.
     End,
 }
 
 /// How much of the Landlock rules the kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Landlocked {
+pub enum LandlockStatus {
     Fully,
     Partially,
 }
@@ -273,16 +273,16 @@ pub enum Landlocked {
 /// A setup step that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("cannot {step}: {}", io::Error::from_raw_os_error(*errno))]
-pub struct Failure {
+pub struct SetupFailure {
     /// Completes the sentence "cannot …".
     pub step: String,
-    pub stage: Stage,
+    pub stage: SetupStage,
     pub errno: i32,
 }
 
 /// The part of the setup that a step belongs to. Selects the advice for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum SetupStage {
     Namespaces,
     Identity,
     Cgroups,
@@ -293,7 +293,7 @@ pub enum Stage {
 }
 
 /// Maximum length of an encoded message, for both sides.
-pub const LONGEST: u32 = 4 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: u32 = 4 * 1024 * 1024;
 
 /// Writes one message, prefixed with its length.
 pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
@@ -308,7 +308,7 @@ pub fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
-    if length > LONGEST {
+    if length > MAX_MESSAGE_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut encoded = vec![0; length as usize];

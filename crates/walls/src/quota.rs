@@ -21,7 +21,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use self::calls::ProjectLimits;
-use self::label::{Label, LabelError};
+use self::label::{LabelError, ProjectLabel};
 
 /// The project ids of sandboxes: far above what administrators give out by hand.
 const PROJECT_IDS: Range<u32> = 0x7c00_0000..0x7d00_0000;
@@ -31,7 +31,7 @@ const MAX_ID_ATTEMPTS: u32 = 64;
 
 /// Why a folder has no project quota.
 #[derive(Debug, thiserror::Error)]
-pub enum NoQuota {
+pub enum ProjectQuotaError {
     #[error("its file system enforces no project quota")]
     NotEnforced(#[source] io::Error),
     #[error("it belongs to project {0}, which is not a sandbox's")]
@@ -49,13 +49,13 @@ pub enum NoQuota {
 }
 
 /// Names the step that failed.
-trait At<T> {
-    fn at(self, step: &'static str) -> Result<T, NoQuota>;
+trait QuotaContext<T> {
+    fn at(self, step: &'static str) -> Result<T, ProjectQuotaError>;
 }
 
-impl<T> At<T> for io::Result<T> {
-    fn at(self, step: &'static str) -> Result<T, NoQuota> {
-        self.map_err(|source| NoQuota::Failed { step, source })
+impl<T> QuotaContext<T> for io::Result<T> {
+    fn at(self, step: &'static str) -> Result<T, ProjectQuotaError> {
+        self.map_err(|source| ProjectQuotaError::Failed { step, source })
     }
 }
 
@@ -69,36 +69,41 @@ pub struct ProjectQuota {
 impl ProjectQuota {
     /// Whether the file system of a folder enforces project quotas. Cheap, unlike [`ProjectQuota::set`],
     /// which labels every file.
-    pub fn check_enforced(folder: &Path) -> Result<(), NoQuota> {
+    pub fn check_enforced(folder: &Path) -> Result<(), ProjectQuotaError> {
         let folder = File::open(folder).at("open the folder")?;
-        calls::check_enforced(&folder).map_err(NoQuota::NotEnforced)
+        calls::check_enforced(&folder).map_err(ProjectQuotaError::NotEnforced)
     }
 
     /// Limits how much a folder may grow from what it holds now.
-    pub fn set(folder: &Path, locks: &Path, bytes: u64, inodes: u64) -> Result<Self, NoQuota> {
+    pub fn set(
+        folder: &Path,
+        locks: &Path,
+        bytes: u64,
+        inodes: u64,
+    ) -> Result<Self, ProjectQuotaError> {
         let folder = File::open(folder).at("open the folder")?;
-        calls::check_enforced(&folder).map_err(NoQuota::NotEnforced)?;
+        calls::check_enforced(&folder).map_err(ProjectQuotaError::NotEnforced)?;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(locks)
             .at("make the lock folder")?;
-        lift_abandoned(&folder, locks).at("remove abandoned limits")?;
+        remove_abandoned_limits(&folder, locks).at("remove abandoned limits")?;
         let id = match calls::label_of(&folder).at("read the folder's project")?.id {
-            0 => ProjectId::take_unused(locks, &folder)?,
+            0 => ProjectId::lock_unused(locks, &folder)?,
             // Left by a process that was killed.
-            left if PROJECT_IDS.contains(&left) => ProjectId::take(locks, left)
+            left if PROJECT_IDS.contains(&left) => ProjectId::try_lock(locks, left)
                 .at("lock the folder's project id")?
-                .ok_or(NoQuota::InUse)?,
-            other => return Err(NoQuota::OtherProject(other)),
+                .ok_or(ProjectQuotaError::InUse)?,
+            other => return Err(ProjectQuotaError::OtherProject(other)),
         };
         // From here on, dropping `quota` undoes everything.
         let quota = Self { folder, id };
-        label::label(&quota.folder, Label::inherited(quota.id.number)).map_err(
+        label::label_tree(&quota.folder, ProjectLabel::inherited(quota.id.number)).map_err(
             |error| match error {
-                LabelError::TooManyFiles(most) => NoQuota::TooManyFiles(most),
-                LabelError::OtherProject(other) => NoQuota::OtherProject(other),
-                LabelError::Io(source) => NoQuota::Failed {
+                LabelError::TooManyFiles(most) => ProjectQuotaError::TooManyFiles(most),
+                LabelError::OtherProject(other) => ProjectQuotaError::OtherProject(other),
+                LabelError::Io(source) => ProjectQuotaError::Failed {
                     step: "label the folder's files",
                     source,
                 },
@@ -124,12 +129,12 @@ impl Drop for ProjectQuota {
     fn drop(&mut self) {
         let _ = calls::set_limits(&self.folder, self.id.number, ProjectLimits::default());
         // A label without a limit is harmless, so files that cannot be reached may keep it.
-        let _ = label::label(&self.folder, Label::default());
+        let _ = label::label_tree(&self.folder, ProjectLabel::default());
     }
 }
 
 /// Removes the limits of all sandbox projects whose owner has ended.
-fn lift_abandoned(folder: &File, locks: &Path) -> io::Result<()> {
+fn remove_abandoned_limits(folder: &File, locks: &Path) -> io::Result<()> {
     let mut next = PROJECT_IDS.start;
     while let Some(id) = calls::next_project(folder, next)? {
         if !PROJECT_IDS.contains(&id) {
@@ -137,7 +142,7 @@ fn lift_abandoned(folder: &File, locks: &Path) -> io::Result<()> {
         }
         let limits = calls::limits(folder, id)?;
         if limits.is_limited()
-            && let Some(_owned) = ProjectId::take(locks, id)?
+            && let Some(_owned) = ProjectId::try_lock(locks, id)?
         {
             calls::set_limits(folder, id, ProjectLimits::default())?;
         }
@@ -156,12 +161,12 @@ struct ProjectId {
 
 impl ProjectId {
     /// Locks an id that is not in use on the folder's file system.
-    fn take_unused(locks: &Path, folder: &File) -> Result<Self, NoQuota> {
+    fn lock_unused(locks: &Path, folder: &File) -> Result<Self, ProjectQuotaError> {
         let spread = PROJECT_IDS.end - PROJECT_IDS.start;
         let first = std::process::id().wrapping_mul(0x9e37_79b1) % spread;
         for attempt in 0..MAX_ID_ATTEMPTS {
             let number = PROJECT_IDS.start + (first + attempt) % spread;
-            let Some(id) = Self::take(locks, number).at("lock a project id")? else {
+            let Some(id) = Self::try_lock(locks, number).at("lock a project id")? else {
                 continue;
             };
             let limits = calls::limits(folder, number).at("read a project's limits")?;
@@ -169,11 +174,11 @@ impl ProjectId {
                 return Ok(id);
             }
         }
-        Err(NoQuota::InUse)
+        Err(ProjectQuotaError::InUse)
     }
 
     /// Locks an id; `None` if it has an owner.
-    fn take(locks: &Path, number: u32) -> io::Result<Option<Self>> {
+    fn try_lock(locks: &Path, number: u32) -> io::Result<Option<Self>> {
         let path = locks.join(format!("{number:08x}"));
         loop {
             let mut options = OpenOptions::new();

@@ -17,38 +17,41 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::fstat;
 use nix::unistd::pivot_root;
 
-use crate::apart;
-use crate::plan::{Access, Behind, Fitting, IdMap, Plan, Program, Root, Stage};
-use crate::supervisor::{At, Step};
+use crate::masking;
+use crate::plan::{
+    IdMap, MountAccess, Process1Role, RootEntry, RootFilesystem, RuntimeProgram, SetupStage,
+    WallsPlan,
+};
+use crate::supervisor::{SetupContext, SetupResult};
 use crate::sys;
 
 /// Detached mounts, by the path inside at which they will stand.
-pub(crate) type Trees = BTreeMap<PathBuf, OwnedFd>;
+pub(crate) type DetachedMounts = BTreeMap<PathBuf, OwnedFd>;
 
 /// Options of the file system of terminals, of which all sandboxes share what the machine has.
-pub(crate) const TERMINALS: &str = "newinstance,ptmxmode=0666,mode=0620,max=64";
+pub(crate) const DEVPTS_OPTIONS: &str = "newinstance,ptmxmode=0666,mode=0620,max=64";
 
 /// Where an image's own folder stands before the overlay covers it.
-const LOWER: &str = "/lower";
+const LOWER_DIR: &str = "/lower";
 
 /// Opens the sources that need the host's own rights. Called by the supervisor; `userns_for` makes
 /// a user namespace with the wanted mapping.
-pub(crate) fn open_supplied(
-    plan: &Plan,
-    mut userns_for: impl FnMut(IdMap) -> Step<OwnedFd>,
-) -> Step<Trees> {
-    let mut trees = Trees::new();
-    for source in sources(plan) {
+pub(crate) fn open_supervisor_mounts(
+    plan: &WallsPlan,
+    mut userns_for: impl FnMut(IdMap) -> SetupResult<OwnedFd>,
+) -> SetupResult<DetachedMounts> {
+    let mut trees = DetachedMounts::new();
+    for source in mount_sources(plan) {
         let tree = match source.opener {
-            Opener::Inside => continue,
-            Opener::Supervisor => open(source.path, source.access)?,
-            Opener::Mapped(idmap) => {
+            MountOpener::Process1 => continue,
+            MountOpener::Supervisor => open_mount(source.path, source.access)?,
+            MountOpener::Mapped(idmap) => {
                 let userns = userns_for(idmap)?;
                 let path = source.path.display();
                 let tree = open_source(source.path, source.access)
-                    .at(Stage::Mounts, format!("open `{path}`"))?;
-                sys::mount_setattr(&tree, attributes(source.access), Some(&userns))
-                    .at(Stage::Mounts, format!("map the owner of `{path}`"))?;
+                    .at(SetupStage::Mounts, format!("open `{path}`"))?;
+                sys::mount_setattr(&tree, mount_attributes(source.access), Some(&userns))
+                    .at(SetupStage::Mounts, format!("map the owner of `{path}`"))?;
                 tree
             }
         };
@@ -58,62 +61,62 @@ pub(crate) fn open_supplied(
 }
 
 /// A host path that will stand in the root.
-struct Source<'a> {
+struct MountSource<'a> {
     path: &'a Path,
     target: &'a Path,
-    access: Access,
-    opener: Opener,
+    access: MountAccess,
+    opener: MountOpener,
 }
 
 /// With whose rights a path is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Opener {
+enum MountOpener {
     /// Process 1's, which are those of the sandbox's user.
-    Inside,
+    Process1,
     Supervisor,
     /// The supervisor's, with a mapping of owners.
     Mapped(IdMap),
 }
 
-impl From<Option<IdMap>> for Opener {
+impl From<Option<IdMap>> for MountOpener {
     fn from(idmap: Option<IdMap>) -> Self {
-        idmap.map_or(Self::Inside, Self::Mapped)
+        idmap.map_or(Self::Process1, Self::Mapped)
     }
 }
 
-fn sources(plan: &Plan) -> impl Iterator<Item = Source<'_>> {
+fn mount_sources(plan: &WallsPlan) -> impl Iterator<Item = MountSource<'_>> {
     let image = match &plan.root {
-        Root::Image { folder, idmap, .. } => Some(Source {
+        RootFilesystem::Image { folder, idmap, .. } => Some(MountSource {
             path: folder,
-            target: Path::new(LOWER),
-            access: Access::ReadOnly,
+            target: Path::new(LOWER_DIR),
+            access: MountAccess::ReadOnly,
             opener: (*idmap).into(),
         }),
-        Root::Empty => None,
+        RootFilesystem::Empty => None,
     };
     image
         .into_iter()
-        .chain(plan.fittings.iter().filter_map(source))
+        .chain(plan.root_entries.iter().filter_map(mount_source))
 }
 
-fn source(fitting: &Fitting) -> Option<Source<'_>> {
+fn mount_source(fitting: &RootEntry) -> Option<MountSource<'_>> {
     match fitting {
-        Fitting::Bind {
+        RootEntry::Bind {
             source,
             target,
             access,
             idmap,
-        } => Some(Source {
+        } => Some(MountSource {
             path: source,
             target,
             access: *access,
             opener: (*idmap).into(),
         }),
-        Fitting::Kept { source, target } => Some(Source {
+        RootEntry::SupervisorBind { source, target } => Some(MountSource {
             path: source,
             target,
-            access: Access::ReadOnly,
-            opener: Opener::Supervisor,
+            access: MountAccess::ReadOnly,
+            opener: MountOpener::Supervisor,
         }),
         _ => None,
     }
@@ -121,75 +124,83 @@ fn source(fitting: &Fitting) -> Option<Source<'_>> {
 
 /// What commands may change is opened at its real path: a link that another sandbox put there after
 /// it was looked at would lead elsewhere.
-pub(crate) fn open_source(path: &Path, access: Access) -> io::Result<OwnedFd> {
+pub(crate) fn open_source(path: &Path, access: MountAccess) -> io::Result<OwnedFd> {
     match access {
-        Access::ReadWrite => sys::open_real_tree(path),
-        Access::ReadOnly | Access::ReadOnlyOverlay | Access::Device => sys::open_tree(path),
+        MountAccess::ReadWrite => sys::open_tree_no_symlinks(path),
+        MountAccess::ReadOnly | MountAccess::ReadOnlyOverlay | MountAccess::Device => {
+            sys::open_tree(path)
+        }
     }
 }
 
-fn open(source: &Path, access: Access) -> Step<OwnedFd> {
+fn open_mount(source: &Path, access: MountAccess) -> SetupResult<OwnedFd> {
     open_source(source, access)
-        .and_then(|tree| sys::mount_setattr(&tree, attributes(access), None).map(|()| tree))
-        .at(Stage::Mounts, format!("open `{}`", source.display()))
+        .and_then(|tree| sys::mount_setattr(&tree, mount_attributes(access), None).map(|()| tree))
+        .at(SetupStage::Mounts, format!("open `{}`", source.display()))
 }
 
 /// While the host's own /proc is in sight: the kernel asks for that.
-fn add_procs(trees: &mut Trees, fittings: &[Fitting]) -> Step<()> {
+fn add_proc_mounts(trees: &mut DetachedMounts, fittings: &[RootEntry]) -> SetupResult<()> {
     for fitting in fittings {
-        if let Fitting::Proc { target } = fitting {
-            trees.insert(target.clone(), new_proc()?);
+        if let RootEntry::Proc { target } = fitting {
+            trees.insert(target.clone(), open_proc_mount()?);
         }
     }
     Ok(())
 }
 
-pub(crate) fn attributes(access: Access) -> u64 {
+pub(crate) fn mount_attributes(access: MountAccess) -> u64 {
     match access {
-        Access::ReadOnly | Access::ReadOnlyOverlay => {
+        MountAccess::ReadOnly | MountAccess::ReadOnlyOverlay => {
             MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV
         }
-        Access::ReadWrite => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-        Access::Device => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+        MountAccess::ReadWrite => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        MountAccess::Device => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
     }
 }
 
 /// Places inside of what [`open_supplied`] opens, in the same order.
-pub(crate) fn supplied_targets(plan: &Plan) -> impl Iterator<Item = &Path> {
-    let supplied = sources(plan).filter(|source| source.opener != Opener::Inside);
+pub(crate) fn supervisor_mount_targets(plan: &WallsPlan) -> impl Iterator<Item = &Path> {
+    let supplied = mount_sources(plan).filter(|source| source.opener != MountOpener::Process1);
     supplied.map(|source| source.target)
 }
 
 /// A root that lacks only what the supervisor supplies.
-pub(crate) struct Unfinished {
-    trees: Trees,
+pub(crate) struct RootBuilder {
+    trees: DetachedMounts,
     /// Folders, as they are called inside, that have been opened through an overlay.
     apart: Vec<PathBuf>,
-    copies: Copies,
+    copies: CopiedFiles,
     /// Of the root around it, if there is one.
-    outer: Trees,
+    program_trees: DetachedMounts,
 }
 
-impl Unfinished {
+impl RootBuilder {
     /// Opens what the root is made of, lets the host's tree go, and furnishes what it can.
     /// Runs in the new mount namespace.
-    pub(crate) fn build(plan: &Plan) -> Step<Self> {
+    pub(crate) fn build(plan: &WallsPlan) -> SetupResult<Self> {
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-            .at(Stage::Mounts, "make mounts private")?;
+            .at(SetupStage::Mounts, "make mounts private")?;
         let new_root = mount_new_root(16 * 1024 * 1024)?;
         let apart = overlay_programs(plan, new_root)?;
-        let mut trees = Trees::new();
-        for source in sources(plan).filter(|source| source.opener == Opener::Inside) {
-            trees.insert(source.target.to_owned(), open(source.path, source.access)?);
+        let mut trees = DetachedMounts::new();
+        for source in mount_sources(plan).filter(|source| source.opener == MountOpener::Process1) {
+            trees.insert(
+                source.target.to_owned(),
+                open_mount(source.path, source.access)?,
+            );
         }
-        add_procs(&mut trees, &plan.fittings)?;
-        let mut outer = Trees::new();
+        add_proc_mounts(&mut trees, &plan.root_entries)?;
+        let mut outer = DetachedMounts::new();
         if let Some(program) = &plan.program {
-            for source in program.fittings.iter().filter_map(source) {
-                outer.insert(source.target.to_owned(), open(source.path, source.access)?);
+            for source in program.root_entries.iter().filter_map(mount_source) {
+                outer.insert(
+                    source.target.to_owned(),
+                    open_mount(source.path, source.access)?,
+                );
             }
-            add_procs(&mut outer, &program.fittings)?;
+            add_proc_mounts(&mut outer, &program.root_entries)?;
         }
         let copies = read_copies(plan)?;
         change_root(new_root)?;
@@ -197,50 +208,50 @@ impl Unfinished {
             trees,
             apart,
             copies,
-            outer,
+            program_trees: outer,
         };
-        if plan.root == Root::Empty {
-            unfinished.furnish(plan, |fitting| !is_supplied(fitting))?;
+        if plan.root == RootFilesystem::Empty {
+            unfinished.populate(plan, |fitting| !is_opened_by_supervisor(fitting))?;
         }
         Ok(unfinished)
     }
 
     /// Adds what was supplied, and closes the root.
-    pub(crate) fn finish(mut self, plan: &Plan, supplied: Trees) -> Step<()> {
+    pub(crate) fn finish(mut self, plan: &WallsPlan, supplied: DetachedMounts) -> SetupResult<()> {
         self.trees.extend(supplied);
         match &plan.root {
-            Root::Image { overlay_bytes, .. } => {
+            RootFilesystem::Image { overlay_bytes, .. } => {
                 enter_overlay(&mut self.trees, *overlay_bytes)?;
-                self.furnish(plan, |_| true)?;
-                set_apart(plan, &self.apart)?;
+                self.populate(plan, |_| true)?;
+                mask_host_paths(plan, &self.apart)?;
             }
-            Root::Empty => {
-                self.furnish(plan, is_supplied)?;
-                set_apart(plan, &self.apart)?;
-                close_root()?;
+            RootFilesystem::Empty => {
+                self.populate(plan, is_opened_by_supervisor)?;
+                mask_host_paths(plan, &self.apart)?;
+                make_root_read_only()?;
             }
         }
         match &plan.program {
-            Some(program) => surround(program, &self.outer),
+            Some(program) => enter_program_root(program, &self.program_trees),
             None => Ok(()),
         }
     }
 
-    fn furnish(&self, plan: &Plan, which: impl Fn(&Fitting) -> bool) -> Step<()> {
-        for fitting in plan.fittings.iter().filter(|fitting| which(fitting)) {
-            furnish(fitting, &self.trees, &self.copies)?;
+    fn populate(&self, plan: &WallsPlan, which: impl Fn(&RootEntry) -> bool) -> SetupResult<()> {
+        for fitting in plan.root_entries.iter().filter(|fitting| which(fitting)) {
+            create_entry(fitting, &self.trees, &self.copies)?;
         }
         Ok(())
     }
 }
 
-fn is_supplied(fitting: &Fitting) -> bool {
-    source(fitting).is_some_and(|source| source.opener != Opener::Inside)
+fn is_opened_by_supervisor(fitting: &RootEntry) -> bool {
+    mount_source(fitting).is_some_and(|source| source.opener != MountOpener::Process1)
 }
 
 /// What of the host is written anew inside.
 #[derive(Default)]
-struct Copies {
+struct CopiedFiles {
     /// Contents of files, by the path inside at which they will stand.
     files: BTreeMap<PathBuf, Vec<u8>>,
     /// This very program.
@@ -248,72 +259,72 @@ struct Copies {
 }
 
 /// No file that is copied is longer.
-const LONGEST_COPY: u64 = 256 * 1024;
+const MAX_COPY_BYTES: u64 = 256 * 1024;
 
 /// Reads the files to copy with the rights of the sandbox's user: what that user may not read
 /// is left out.
-fn read_copies(plan: &Plan) -> Step<Copies> {
-    let mut copies = Copies::default();
-    for fitting in &plan.fittings {
-        if let Fitting::Copy { source, target } = fitting
+fn read_copies(plan: &WallsPlan) -> SetupResult<CopiedFiles> {
+    let mut copies = CopiedFiles::default();
+    for fitting in &plan.root_entries {
+        if let RootEntry::Copy { source, target } = fitting
             && let Ok(file) = fs::File::open(source)
         {
             let mut content = Vec::new();
-            file.take(LONGEST_COPY)
+            file.take(MAX_COPY_BYTES)
                 .read_to_end(&mut content)
-                .at(Stage::Mounts, format!("read `{}`", source.display()))?;
+                .at(SetupStage::Mounts, format!("read `{}`", source.display()))?;
             copies.files.insert(target.clone(), content);
         }
-        if let Fitting::Guest { .. } = fitting {
+        if let RootEntry::GuestProgram { .. } = fitting {
             let own = fs::File::open("/proc/self/exe");
-            copies.guest = Some(own.at(Stage::Mounts, "open the guest program")?);
+            copies.guest = Some(own.at(SetupStage::Mounts, "open the guest program")?);
         }
     }
     Ok(copies)
 }
 
-fn new_proc() -> Step<OwnedFd> {
+fn open_proc_mount() -> SetupResult<OwnedFd> {
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     sys::new_mount(c"proc", &[(c"hidepid", c"invisible")], attributes)
-        .at(Stage::Mounts, "mount /proc")
+        .at(SetupStage::Mounts, "mount /proc")
 }
 
 /// Makes a fresh tmpfs the root and lets the host's tree go.
-fn enter_tmpfs(bytes: u64) -> Step<()> {
+fn enter_tmpfs(bytes: u64) -> SetupResult<()> {
     change_root(mount_new_root(bytes)?)
 }
 
 /// Mounts a fresh tmpfs, which is to become the root.
-fn mount_new_root(bytes: u64) -> Step<&'static Path> {
+fn mount_new_root(bytes: u64) -> SetupResult<&'static Path> {
     let folder = Path::new("/tmp");
     mount_tmpfs(folder, bytes, 4096, 0o755)?;
     Ok(folder)
 }
 
-/// Covers the host's programs with overlays, so that they are opened through these; which folders inside
-/// will be separate from the host because of that.
-fn overlay_programs(plan: &Plan, new_root: &Path) -> Step<Vec<PathBuf>> {
+/// Mounts overlays over the host's programs, so that they are opened through these. Returns the folders
+/// inside that are separate from the host because of that.
+fn overlay_programs(plan: &WallsPlan, new_root: &Path) -> SetupResult<Vec<PathBuf>> {
     const STEP: &str = "lay an overlay over the host's programs";
     if !is_for_commands(plan) {
         return Ok(Vec::new());
     }
-    let shown: Vec<Source<'_>> = sources(plan)
-        .filter(|source| source.access == Access::ReadOnlyOverlay)
-        .filter(|source| source.opener == Opener::Inside)
+    let shown: Vec<MountSource<'_>> = mount_sources(plan)
+        .filter(|source| source.access == MountAccess::ReadOnlyOverlay)
+        .filter(|source| source.opener == MountOpener::Process1)
         .collect();
     let folders: Vec<&Path> = shown.iter().map(|source| source.path).collect();
     let empty = new_root.join(".empty");
-    fs::create_dir(&empty).at(Stage::Mounts, STEP)?;
-    let overlaid = apart::overlay_parents(&folders, &empty).at(Stage::Mounts, STEP)?;
+    fs::create_dir(&empty).at(SetupStage::Mounts, STEP)?;
+    let overlaid = masking::overlay_parents(&folders, &empty).at(SetupStage::Mounts, STEP)?;
     // The overlays keep it, nameless.
-    fs::remove_dir(&empty).at(Stage::Mounts, STEP)?;
+    fs::remove_dir(&empty).at(SetupStage::Mounts, STEP)?;
     let apart = shown
         .iter()
         .filter(|source| overlaid.contains(&source.path));
     Ok(apart.map(|source| source.target.to_owned()).collect())
 }
 
-fn change_root(folder: &Path) -> Step<()> {
+fn change_root(folder: &Path) -> SetupResult<()> {
     let change = || {
         std::env::set_current_dir(folder)?;
         pivot_root(".", ".")?;
@@ -321,61 +332,63 @@ fn change_root(folder: &Path) -> Step<()> {
         umount2(".", MntFlags::MNT_DETACH)?;
         std::env::set_current_dir("/")
     };
-    change().at(Stage::Mounts, "change the root")
+    change().at(SetupStage::Mounts, "change the root")
 }
 
-fn close_root() -> Step<()> {
+fn make_root_read_only() -> SetupResult<()> {
     let flags = MsFlags::MS_BIND
         | MsFlags::MS_REMOUNT
         | MsFlags::MS_RDONLY
         | MsFlags::MS_NOSUID
         | MsFlags::MS_NODEV;
     mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-        .at(Stage::Mounts, "make the root read-only")
+        .at(SetupStage::Mounts, "make the root read-only")
 }
 
-/// Whether commands see this root. A program that puts up more walls, and a machine's, show nothing of it
-/// to any.
-fn is_for_commands(plan: &Plan) -> bool {
-    plan.program.is_none() && plan.behind != Behind::Machine
+/// Whether commands see this root. A program that puts up more walls, and a VMM, do not show it to commands.
+fn is_for_commands(plan: &WallsPlan) -> bool {
+    plan.program.is_none() && plan.role != Process1Role::VmmHelper
 }
 
-/// Separates what commands see from the host, but for the folders that are separate already.
-fn set_apart(plan: &Plan, already: &[PathBuf]) -> Step<()> {
+/// Separates what commands see from the host, except the folders that are separate already.
+fn mask_host_paths(plan: &WallsPlan, already: &[PathBuf]) -> SetupResult<()> {
     if !is_for_commands(plan) {
         return Ok(());
     }
-    let overlaid = plan.fittings.iter().filter_map(|fitting| match fitting {
-        Fitting::Bind { target, access, .. } if *access == Access::ReadOnlyOverlay => {
-            Some(target.as_path())
-        }
-        _ => None,
-    });
-    apart::set_apart(overlaid.filter(|target| !already.iter().any(|one| one == target)))
+    let overlaid = plan
+        .root_entries
+        .iter()
+        .filter_map(|fitting| match fitting {
+            RootEntry::Bind { target, access, .. } if *access == MountAccess::ReadOnlyOverlay => {
+                Some(target.as_path())
+            }
+            _ => None,
+        });
+    masking::overlay_and_mask(overlaid.filter(|target| !already.iter().any(|one| one == target)))
 }
 
 /// Makes the finished root a folder of another one, a program's.
-fn surround(program: &Program, trees: &Trees) -> Step<()> {
-    let inner = sys::open_tree(Path::new("/")).at(Stage::Mounts, "hold the root")?;
+fn enter_program_root(program: &RuntimeProgram, trees: &DetachedMounts) -> SetupResult<()> {
+    let inner = sys::open_tree(Path::new("/")).at(SetupStage::Mounts, "hold the root")?;
     enter_tmpfs(1024 * 1024)?;
-    for fitting in &program.fittings {
-        furnish(fitting, trees, &Copies::default())?;
+    for fitting in &program.root_entries {
+        create_entry(fitting, trees, &CopiedFiles::default())?;
     }
-    make_folder(&program.inner, 0o755)?;
-    sys::move_mount(&inner, &program.inner).at(Stage::Mounts, "attach the root")?;
-    close_root()
+    make_folder(&program.sandbox_root, 0o755)?;
+    sys::move_mount(&inner, &program.sandbox_root).at(SetupStage::Mounts, "attach the root")?;
+    make_root_read_only()
 }
 
-fn enter_overlay(trees: &mut Trees, bytes: u64) -> Step<()> {
-    let lower = Path::new(LOWER);
-    for folder in [LOWER, "/rw", "/root"] {
+fn enter_overlay(trees: &mut DetachedMounts, bytes: u64) -> SetupResult<()> {
+    let lower = Path::new(LOWER_DIR);
+    for folder in [LOWER_DIR, "/rw", "/root"] {
         make_folder(Path::new(folder), 0o755)?;
     }
     let tree = trees
         .remove(lower)
         .ok_or(io::Error::from_raw_os_error(libc::ENOENT))
-        .at(Stage::Mounts, "find the image")?;
-    sys::move_mount(&tree, lower).at(Stage::Mounts, "attach the image")?;
+        .at(SetupStage::Mounts, "find the image")?;
+    sys::move_mount(&tree, lower).at(SetupStage::Mounts, "attach the image")?;
     mount_tmpfs(Path::new("/rw"), bytes, bytes / 4096, 0o755)?;
     make_folder(Path::new("/rw/upper"), 0o755)?;
     make_folder(Path::new("/rw/work"), 0o755)?;
@@ -386,30 +399,34 @@ fn enter_overlay(trees: &mut Trees, bytes: u64) -> Step<()> {
         MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
         Some("lowerdir=/lower,upperdir=/rw/upper,workdir=/rw/work,userxattr"),
     )
-    .at(Stage::Mounts, "lay the overlay over the image")?;
+    .at(SetupStage::Mounts, "lay the overlay over the image")?;
     change_root(Path::new("/root"))
 }
 
-fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
+fn create_entry(
+    fitting: &RootEntry,
+    trees: &DetachedMounts,
+    copies: &CopiedFiles,
+) -> SetupResult<()> {
     match fitting {
-        Fitting::Folder { target, mode } => make_folder(target, *mode),
-        Fitting::Link { target, points_to } => match symlink(points_to, target) {
+        RootEntry::Folder { target, mode } => make_folder(target, *mode),
+        RootEntry::Link { target, points_to } => match symlink(points_to, target) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(error).at(Stage::Mounts, format!("link `{}`", target.display()))
+                Err(error).at(SetupStage::Mounts, format!("link `{}`", target.display()))
             }
             _ => Ok(()),
         },
-        Fitting::File { target, content } => replace_file(target, content.as_bytes())
-            .at(Stage::Mounts, format!("write `{}`", target.display())),
-        Fitting::Copy { target, .. } => match copies.files.get(target) {
+        RootEntry::File { target, content } => replace_file(target, content.as_bytes())
+            .at(SetupStage::Mounts, format!("write `{}`", target.display())),
+        RootEntry::Copy { target, .. } => match copies.files.get(target) {
             Some(content) => replace_file(target, content)
-                .at(Stage::Mounts, format!("write `{}`", target.display())),
+                .at(SetupStage::Mounts, format!("write `{}`", target.display())),
             None => Ok(()),
         },
-        Fitting::Bind { target, .. } | Fitting::Kept { target, .. } | Fitting::Proc { target } => {
-            attach(target, trees)
-        }
-        Fitting::Tmpfs {
+        RootEntry::Bind { target, .. }
+        | RootEntry::SupervisorBind { target, .. }
+        | RootEntry::Proc { target } => attach(target, trees),
+        RootEntry::Tmpfs {
             target,
             bytes,
             inodes,
@@ -418,7 +435,7 @@ fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
             make_folder(target, 0o755)?;
             mount_tmpfs(target, *bytes, *inodes, *mode)
         }
-        Fitting::Terminals { target } => {
+        RootEntry::Terminals { target } => {
             make_folder(target, 0o755)?;
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
             mount(
@@ -426,17 +443,19 @@ fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
                 target,
                 Some("devpts"),
                 flags,
-                Some(TERMINALS),
+                Some(DEVPTS_OPTIONS),
             )
-            .at(Stage::Mounts, "mount terminals")
+            .at(SetupStage::Mounts, "mount terminals")
         }
-        Fitting::Guest { target } => {
+        RootEntry::GuestProgram { target } => {
             let own = copies.guest.as_ref();
             let own = own.ok_or(io::Error::from_raw_os_error(libc::ENOENT));
-            let mut own = own.at(Stage::Mounts, "find the guest program")?;
-            write_code(target, |file| io::copy(&mut own, file).map(drop))
+            let mut own = own.at(SetupStage::Mounts, "find the guest program")?;
+            write_executable(target, |file| io::copy(&mut own, file).map(drop))
         }
-        Fitting::Code { target, content } => write_code(target, |file| file.write_all(content)),
+        RootEntry::Executable { target, content } => {
+            write_executable(target, |file| file.write_all(content))
+        }
     }
 }
 
@@ -459,18 +478,21 @@ fn write_file(
     write(&mut options.open(target)?)
 }
 
-fn write_code(target: &Path, write: impl FnOnce(&mut fs::File) -> io::Result<()>) -> Step<()> {
+fn write_executable(
+    target: &Path,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> SetupResult<()> {
     make_folder(target.parent().unwrap_or(Path::new("/")), 0o755)?;
-    write_file(target, 0o555, write).at(Stage::Mounts, format!("write `{}`", target.display()))
+    write_file(target, 0o555, write).at(SetupStage::Mounts, format!("write `{}`", target.display()))
 }
 
-fn attach(target: &Path, trees: &Trees) -> Step<()> {
+fn attach(target: &Path, trees: &DetachedMounts) -> SetupResult<()> {
     let step = || format!("attach `{}`", target.display());
     let tree = trees
         .get(target)
         .ok_or(io::Error::from_raw_os_error(libc::ENOENT))
-        .at(Stage::Mounts, step())?;
-    let kind = fstat(tree).at(Stage::Mounts, step())?.st_mode & libc::S_IFMT;
+        .at(SetupStage::Mounts, step())?;
+    let kind = fstat(tree).at(SetupStage::Mounts, step())?.st_mode & libc::S_IFMT;
     let is_folder = kind == libc::S_IFDIR;
     if is_folder {
         make_folder(target, 0o755)?;
@@ -480,24 +502,24 @@ fn attach(target: &Path, trees: &Trees) -> Step<()> {
             .create_new(true)
             .mode(0o444)
             .open(target)
-            .at(Stage::Mounts, step())?;
+            .at(SetupStage::Mounts, step())?;
     }
-    sys::move_mount(tree, target).at(Stage::Mounts, step())
+    sys::move_mount(tree, target).at(SetupStage::Mounts, step())
 }
 
-fn make_folder(target: &Path, mode: u32) -> Step<()> {
+fn make_folder(target: &Path, mode: u32) -> SetupResult<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(mode)
         .create(target)
-        .at(Stage::Mounts, format!("make `{}`", target.display()))
+        .at(SetupStage::Mounts, format!("make `{}`", target.display()))
 }
 
-fn mount_tmpfs(target: &Path, bytes: u64, inodes: u64, mode: u32) -> Step<()> {
+fn mount_tmpfs(target: &Path, bytes: u64, inodes: u64, mode: u32) -> SetupResult<()> {
     let options = format!("size={bytes},nr_inodes={},mode={mode:o}", inodes.max(16));
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(&*options)).at(
-        Stage::Mounts,
+        SetupStage::Mounts,
         format!("mount a tmpfs at `{}`", target.display()),
     )
 }

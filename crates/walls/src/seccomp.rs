@@ -15,59 +15,62 @@ use std::io;
 
 use nix::errno::Errno;
 
-use self::calls::{ALLOWED, ALLOWED_HERE, ASYNCHRONOUS, CONFINING, Call, NAMED, NAMED_HERE, newer};
+use self::calls::{
+    AIO_CALLS, ALLOWED_CALLS, ALLOWED_HERE, CONFINEMENT_CALLS, Call, NAMED_CALLS, NAMED_HERE, newer,
+};
 use self::values::{FCNTL_COMMANDS, IOCTL_REQUESTS, PRCTL_OPTIONS, SOCKET_OPTIONS};
-use crate::filter::{Condition, Filter};
+use crate::filter::{ArgumentCondition, SeccompFilter};
 
 /// Variations of the filter that depend on the other walls.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Options {
+pub(crate) struct FilterOptions {
     /// Refuse changes of the CPU affinity, because it is what limits the CPU time.
     pub(crate) refuse_affinity: bool,
     /// Refuse deadly signals to process 1. The kernel may not be Linux and may deliver them.
     pub(crate) guard_process_1: bool,
     /// The kernel is gVisor's: only this filter protects the guest's threads from commands.
-    pub(crate) is_own_kernel: bool,
+    pub(crate) is_gvisor: bool,
     /// The filter is for a VMM and not for commands. A VMM uses `/dev/kvm` and installs its own filters.
-    pub(crate) is_machine: bool,
-    /// The kernel knows the sandbox's user as one that no other process has, so what it counts for each
-    /// user is the sandbox's alone.
+    pub(crate) is_vmm: bool,
+    /// No other process has the sandbox's user id, so the kernel's limits per user apply to it alone.
     pub(crate) has_own_user: bool,
 }
 
 /// The highest pid that belongs to the guest on gVisor: the guest itself, the process that wrote its user
 /// mapping, and two threads, all started before any command.
-const LAST_OF_GUEST: u32 = 4;
+const MAX_GUEST_PID: u32 = 4;
 
 /// The filter as a list of names, for container engines. It is wider than the filter, because engines do not
 /// support every kind of condition. The guest installs the stricter filter in addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct SeccompProfile {
     pub allowed: Vec<&'static str>,
     /// Allowed if every mask of at least one alternative matches.
-    pub conditional: Vec<(&'static str, Vec<Vec<Bits>>)>,
+    pub conditional: Vec<(&'static str, Vec<Vec<ArgumentMask>>)>,
     /// Refused with this errno instead of `EPERM`.
     pub refused: Vec<(&'static str, i32)>,
 }
 
 /// Matches if `argument & mask == value`. No alternative has two of these for the same argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bits {
+pub struct ArgumentMask {
     pub argument: u32,
     pub mask: u32,
     pub value: u32,
 }
 
 /// The calls that [`install`] allows, and those that a guest needs to confine itself.
-pub fn listing() -> Listing {
-    let filter = filter(&Options::default());
-    let allowed = [ALLOWED, ALLOWED_HERE, CONFINING].into_iter().flatten();
-    let mut listing = Listing {
+pub fn profile() -> SeccompProfile {
+    let filter = build_filter(&FilterOptions::default());
+    let allowed = [ALLOWED_CALLS, ALLOWED_HERE, CONFINEMENT_CALLS]
+        .into_iter()
+        .flatten();
+    let mut listing = SeccompProfile {
         allowed: allowed.map(Call::name).collect(),
-        ..Listing::default()
+        ..SeccompProfile::default()
     };
     let name = |number: u32| {
-        let mut named = [NAMED, NAMED_HERE, ASYNCHRONOUS].into_iter().flatten();
+        let mut named = [NAMED_CALLS, NAMED_HERE, AIO_CALLS].into_iter().flatten();
         named
             .find(|call| call.number as u32 == number)
             .map(Call::name)
@@ -77,67 +80,76 @@ pub fn listing() -> Listing {
         let plain = one
             .alternatives
             .iter()
-            .map(|all| all.iter().map(bits).collect());
+            .map(|all| all.iter().map(argument_mask).collect());
         match plain.collect::<Option<Vec<_>>>() {
             Some(plain) => listing.conditional.push((name(one.call), plain)),
             None => listing.allowed.push(name(one.call)),
         }
     }
     for (number, errno) in filter.refused() {
-        let is_of_guest = CONFINING.iter().any(|call| call.number as u32 == *number);
+        let is_of_guest = CONFINEMENT_CALLS
+            .iter()
+            .any(|call| call.number as u32 == *number);
         match (is_of_guest, *errno) {
             (true, _) => {}
             // The guest's filter refuses these: not every engine can refuse a call without an error.
-            (false, NOTHING_DONE) => listing.allowed.push(name(*number)),
+            (false, FAKE_SUCCESS) => listing.allowed.push(name(*number)),
             (false, errno) => listing.refused.push((name(*number), errno as i32)),
         }
     }
     listing
 }
 
-fn bits(condition: &Condition) -> Option<Bits> {
+fn argument_mask(condition: &ArgumentCondition) -> Option<ArgumentMask> {
     match *condition {
-        Condition::Masked {
+        ArgumentCondition::MaskedEqual {
             argument,
             mask,
             value,
-        } => Some(Bits {
+        } => Some(ArgumentMask {
             argument,
             mask,
             value,
         }),
-        Condition::Not { .. } | Condition::Among { .. } | Condition::Short { .. } => None,
+        ArgumentCondition::NotEqual { .. }
+        | ArgumentCondition::InRanges { .. }
+        | ArgumentCondition::UpperHalfZero { .. } => None,
     }
 }
 
 /// Confines this process and all its descendants.
-pub(crate) fn install(options: &Options) -> io::Result<()> {
-    filter(options).install()
+pub(crate) fn install(options: &FilterOptions) -> io::Result<()> {
+    build_filter(options).install()
 }
 
-fn filter(options: &Options) -> Filter {
-    let mut filter = Filter::default();
-    filter.allow(ALLOWED.iter().chain(ALLOWED_HERE).map(|call| call.number));
-    no_namespaces(&mut filter);
-    plain_files(&mut filter);
-    nobody_elses_disk(&mut filter);
-    counted_memory(&mut filter);
-    own_processes(&mut filter, options);
-    usual_sockets(&mut filter);
-    if options.is_machine {
-        requests_of_a_machine(&mut filter)
+fn build_filter(options: &FilterOptions) -> SeccompFilter {
+    let mut filter = SeccompFilter::default();
+    filter.allow(
+        ALLOWED_CALLS
+            .iter()
+            .chain(ALLOWED_HERE)
+            .map(|call| call.number),
+    );
+    forbid_namespaces(&mut filter);
+    forbid_special_files(&mut filter);
+    restrict_disk(&mut filter);
+    restrict_memory(&mut filter);
+    restrict_process_control(&mut filter, options);
+    allow_common_sockets(&mut filter);
+    if options.is_vmm {
+        allow_vmm_requests(&mut filter)
     } else {
-        named_requests(&mut filter, options);
-        no_further_confinement(&mut filter);
+        allow_listed_requests(&mut filter, options);
+        forbid_confinement_calls(&mut filter);
     }
     filter
 }
 
 /// Errno 0: the call reports success without doing anything.
-const NOTHING_DONE: Errno = Errno::UnknownErrno;
+const FAKE_SUCCESS: Errno = Errno::UnknownErrno;
 
 /// Refuses all flags that create namespaces, including time namespaces.
-fn no_namespaces(filter: &mut Filter) {
+fn forbid_namespaces(filter: &mut SeccompFilter) {
     const CLONE_NEWTIME: libc::c_int = 0x80;
     let namespaces = libc::CLONE_NEWCGROUP
         | libc::CLONE_NEWIPC
@@ -155,8 +167,8 @@ fn no_namespaces(filter: &mut Filter) {
 }
 
 /// None of these bits is set.
-fn none_of(argument: u32, mask: u32) -> Condition {
-    Condition::Masked {
+fn none_of(argument: u32, mask: u32) -> ArgumentCondition {
+    ArgumentCondition::MaskedEqual {
         argument,
         mask,
         value: 0,
@@ -165,7 +177,7 @@ fn none_of(argument: u32, mask: u32) -> Condition {
 
 /// Refuses setuid and setgid bits: a file in the workspace belongs to a user of the host. Also refuses
 /// device nodes, which a kernel other than Linux might permit.
-fn plain_files(filter: &mut Filter) {
+fn forbid_special_files(filter: &mut SeccompFilter) {
     let plain = |argument| vec![none_of(argument, libc::S_ISUID | libc::S_ISGID)];
     // `O_TMPFILE` without the bit that it shares with `O_DIRECTORY`.
     let makes = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u32;
@@ -196,27 +208,27 @@ fn plain_files(filter: &mut Filter) {
 }
 
 /// Restricts calls that affect the host's disk or page cache beyond the sandbox's own files.
-fn nobody_elses_disk(filter: &mut Filter) {
+fn restrict_disk(filter: &mut SeccompFilter) {
     // Preallocation could fill a disk faster than the disk limit is checked. Without this call, libraries
     // write zeros.
     filter.refuse(libc::SYS_fallocate, Errno::EOPNOTSUPP);
-    for call in ASYNCHRONOUS {
+    for call in AIO_CALLS {
         filter.refuse(call.number, Errno::ENOSYS);
     }
     // Both write back the data of all processes on the machine. `sync` cannot fail, so it does nothing.
     // Single files can be written back with `fsync`.
-    filter.refuse(libc::SYS_sync, NOTHING_DONE);
+    filter.refuse(libc::SYS_sync, FAKE_SUCCESS);
     filter.refuse(libc::SYS_syncfs, Errno::ENOSYS);
     // Would drop the host's programs from the page cache. It is only advice, so ignoring it is allowed.
-    let keeps_cache = Condition::Not {
+    let keeps_cache = ArgumentCondition::NotEqual {
         argument: 3,
         value: libc::POSIX_FADV_DONTNEED as u32,
     };
-    filter.allow_if_or(libc::SYS_fadvise64, vec![vec![keeps_cache]], NOTHING_DONE);
+    filter.allow_if_or(libc::SYS_fadvise64, vec![vec![keeps_cache]], FAKE_SUCCESS);
 }
 
 /// Refuses memory that the memory limit does not count, and memory shared with other sandboxes.
-fn counted_memory(filter: &mut Filter) {
+fn restrict_memory(filter: &mut SeccompFilter) {
     // Huge pages come from a machine-wide pool and do not count against a control group.
     let no_huge = none_of(3, libc::MAP_HUGETLB as u32);
     filter.allow_if_or(libc::SYS_mmap, vec![vec![no_huge]], Errno::ENOMEM);
@@ -226,12 +238,12 @@ fn counted_memory(filter: &mut Filter) {
     // up to 4095 bytes are allowed, such as those that databases use to detect each other.
     let crumb = vec![
         none_of(1, !0xfff),
-        Condition::Short { argument: 1 },
+        ArgumentCondition::UpperHalfZero { argument: 1 },
         none_of(2, libc::SHM_HUGETLB as u32),
     ];
     filter.allow_if(libc::SYS_shmget, vec![crumb]);
     // The access time of merged pages reveals the content of other processes' pages.
-    let unmerged = Condition::Not {
+    let unmerged = ArgumentCondition::NotEqual {
         argument: 2,
         value: libc::MADV_MERGEABLE as u32,
     };
@@ -246,7 +258,7 @@ fn counted_memory(filter: &mut Filter) {
         (128, 128),
         (256, 256),
     ];
-    let own = Condition::Among {
+    let own = ArgumentCondition::InRanges {
         argument: 0,
         ranges: OWN_BARRIERS,
     };
@@ -254,8 +266,11 @@ fn counted_memory(filter: &mut Filter) {
 }
 
 /// Refuses changes to the limits of other processes and to the scheduling of the guest.
-fn own_processes(filter: &mut Filter, options: &Options) {
-    filter.allow_if(libc::SYS_prlimit64, vec![vec![Condition::equals(0, 0)]]);
+fn restrict_process_control(filter: &mut SeccompFilter, options: &FilterOptions) {
+    filter.allow_if(
+        libc::SYS_prlimit64,
+        vec![vec![ArgumentCondition::equals(0, 0)]],
+    );
     for call in [
         libc::SYS_sched_setaffinity,
         libc::SYS_sched_setparam,
@@ -269,54 +284,54 @@ fn own_processes(filter: &mut Filter, options: &Options) {
     if options.guard_process_1 {
         guard_guest(filter, options);
     }
-    let one_process = Condition::equals(0, libc::PRIO_PROCESS);
+    let one_process = ArgumentCondition::equals(0, libc::PRIO_PROCESS);
     let mut priority = vec![one_process, not_guest(1)];
-    if options.is_own_kernel {
+    if options.is_gvisor {
         // Only 0 to 31: gVisor does not check privileges for negative (better) values.
         priority.push(none_of(2, !31));
         // Nor does it check access to the lists of other processes.
-        let own = vec![Condition::equals(0, 0)];
+        let own = vec![ArgumentCondition::equals(0, 0)];
         filter.allow_if(libc::SYS_get_robust_list, vec![own]);
     }
     filter.allow_if(libc::SYS_setpriority, vec![priority]);
     const ONE_PROCESS: u32 = 1;
-    let one_process = Condition::equals(0, ONE_PROCESS);
+    let one_process = ArgumentCondition::equals(0, ONE_PROCESS);
     filter.allow_if(libc::SYS_ioprio_set, vec![vec![one_process, not_guest(1)]]);
     // Execution domains that do not affect security.
     let domains = [0, 0x0008, 0x20000, 0x20008, 0x0004_0000, 0xffff_ffff];
-    let domains = domains.map(|domain| vec![Condition::equals(0, domain)]);
+    let domains = domains.map(|domain| vec![ArgumentCondition::equals(0, domain)]);
     filter.allow_if(libc::SYS_personality, domains.into());
 }
 
-const GUEST: u32 = 1;
+const GUEST_PID: u32 = 1;
 
-fn not_guest(argument: u32) -> Condition {
-    Condition::Not {
+fn not_guest(argument: u32) -> ArgumentCondition {
+    ArgumentCondition::NotEqual {
         argument,
-        value: GUEST,
+        value: GUEST_PID,
     }
 }
 
 /// Refuses SIGKILL and SIGSTOP to the guest, on kernels that would deliver them.
-fn guard_guest(filter: &mut Filter, options: &Options) {
+fn guard_guest(filter: &mut SeccompFilter, options: &FilterOptions) {
     let mild = |argument| {
         [libc::SIGKILL, libc::SIGSTOP]
-            .map(|signal| Condition::Not {
+            .map(|signal| ArgumentCondition::NotEqual {
                 argument,
                 value: signal as u32,
             })
             .to_vec()
     };
     // A deadly signal to one thread ends the whole guest.
-    let last = if options.is_own_kernel {
-        LAST_OF_GUEST
+    let last = if options.is_gvisor {
+        MAX_GUEST_PID
     } else {
-        GUEST
+        GUEST_PID
     };
     let nobody_of_guest = |argument| -> Vec<_> {
-        let numbers = GUEST..=last;
+        let numbers = GUEST_PID..=last;
         numbers
-            .map(|value| Condition::Not { argument, value })
+            .map(|value| ArgumentCondition::NotEqual { argument, value })
             .collect()
     };
     for (call, signal) in [
@@ -332,8 +347,8 @@ fn guard_guest(filter: &mut Filter, options: &Options) {
 }
 
 /// Allows Unix sockets, internet sockets, and netlink route queries, which libraries use.
-fn usual_sockets(filter: &mut Filter) {
-    let kind = |kind: libc::c_int| Condition::Masked {
+fn allow_common_sockets(filter: &mut SeccompFilter) {
+    let kind = |kind: libc::c_int| ArgumentCondition::MaskedEqual {
         argument: 1,
         mask: 0xf,
         value: kind as u32,
@@ -349,66 +364,69 @@ fn usual_sockets(filter: &mut Filter) {
     ];
     let mut sockets = Vec::new();
     for one in LOCAL_KINDS {
-        sockets.push(vec![Condition::equals(0, libc::AF_UNIX as u32), kind(*one)]);
+        sockets.push(vec![
+            ArgumentCondition::equals(0, libc::AF_UNIX as u32),
+            kind(*one),
+        ]);
     }
     for (one, protocols) in [(libc::SOCK_STREAM, TCP), (libc::SOCK_DGRAM, UDP)] {
         for family in [libc::AF_INET, libc::AF_INET6] {
             for protocol in protocols {
-                let family = Condition::equals(0, family as u32);
-                let protocol = Condition::equals(2, *protocol as u32);
+                let family = ArgumentCondition::equals(0, family as u32);
+                let protocol = ArgumentCondition::equals(2, *protocol as u32);
                 sockets.push(vec![family, kind(one), protocol]);
             }
         }
     }
     sockets.push(vec![
-        Condition::equals(0, libc::AF_NETLINK as u32),
-        Condition::equals(2, libc::NETLINK_ROUTE as u32),
+        ArgumentCondition::equals(0, libc::AF_NETLINK as u32),
+        ArgumentCondition::equals(2, libc::NETLINK_ROUTE as u32),
     ]);
     filter.allow_if(libc::SYS_socket, sockets);
-    let local = vec![Condition::equals(0, libc::AF_UNIX as u32)];
+    let local = vec![ArgumentCondition::equals(0, libc::AF_UNIX as u32)];
     filter.allow_if(libc::SYS_socketpair, vec![local]);
     let options = SOCKET_OPTIONS.iter().map(|(level, ranges)| {
-        let ranges = Condition::Among {
+        let ranges = ArgumentCondition::InRanges {
             argument: 2,
             ranges,
         };
-        vec![Condition::equals(1, *level), ranges]
+        vec![ArgumentCondition::equals(1, *level), ranges]
     });
     filter.allow_if_or(libc::SYS_setsockopt, options.collect(), Errno::ENOPROTOOPT);
 }
 
-/// The calls that do many things, as far as `values` names these.
-fn named_requests(filter: &mut Filter, options: &Options) {
-    let among = |argument, ranges| vec![Condition::Among { argument, ranges }];
+/// Allows `ioctl`, `prctl` and `fcntl` with the operations that `values` lists.
+fn allow_listed_requests(filter: &mut SeccompFilter, options: &FilterOptions) {
+    let among = |argument, ranges| vec![ArgumentCondition::InRanges { argument, ranges }];
     let requests = among(1, IOCTL_REQUESTS);
     filter.allow_if_or(libc::SYS_ioctl, vec![requests], Errno::ENOTTY);
     let prctl_options = among(0, PRCTL_OPTIONS);
     filter.allow_if_or(libc::SYS_prctl, vec![prctl_options], Errno::EINVAL);
     filter.allow_if_or(
         libc::SYS_fcntl,
-        vec![among(1, FCNTL_COMMANDS), pipe_size(options)],
+        vec![among(1, FCNTL_COMMANDS), pipe_size_conditions(options)],
         Errno::EINVAL,
     );
 }
 
 /// Allows a VMM all requests except injecting input into a terminal (TIOCSTI, TIOCLINUX) and setting line
 /// disciplines.
-fn requests_of_a_machine(filter: &mut Filter) {
-    let not = |value| Condition::Not { argument: 1, value };
+fn allow_vmm_requests(filter: &mut SeccompFilter) {
+    let not = |value| ArgumentCondition::NotEqual { argument: 1, value };
     let terminal = vec![not(libc::TIOCSTI as u32), not(0x541c), not(0x5423)];
     filter.allow_if_or(libc::SYS_ioctl, vec![terminal], Errno::ENOTTY);
     filter.allow([libc::SYS_prctl, libc::SYS_fcntl, libc::SYS_seccomp]);
 }
 
-/// Up to the usual size of a pipe: the kernel bounds what the pipes of one user hold, and all sandboxes
-/// of an ordinary user share that. A sandbox with a user of its own may have what the kernel gives to
-/// anybody; its memory limit counts it.
-fn pipe_size(options: &Options) -> Vec<Condition> {
+/// Pipes up to the default size. The kernel limits the total pipe size per user, and all sandboxes of an
+/// ordinary user share that limit. A sandbox with its own user may have the largest size that the kernel
+/// gives to any user; its memory limit counts the pages.
+fn pipe_size_conditions(options: &FilterOptions) -> Vec<ArgumentCondition> {
     const SHARED_SIZES: &[(u32, u32)] = &[(0, 64 << 10)];
     const OWN_SIZES: &[(u32, u32)] = &[(0, 1 << 20)];
     vec![
-        Condition::equals(1, libc::F_SETPIPE_SZ as u32),
-        Condition::Among {
+        ArgumentCondition::equals(1, libc::F_SETPIPE_SZ as u32),
+        ArgumentCondition::InRanges {
             argument: 2,
             ranges: if options.has_own_user {
                 OWN_SIZES
@@ -416,7 +434,7 @@ fn pipe_size(options: &Options) -> Vec<Condition> {
                 SHARED_SIZES
             },
         },
-        Condition::Short { argument: 2 },
+        ArgumentCondition::UpperHalfZero { argument: 2 },
     ]
 }
 
@@ -424,8 +442,8 @@ fn pipe_size(options: &Options) -> Vec<Condition> {
 /// for filters is so small that one sandbox could keep all others from starting. The errors are those of a
 /// kernel without these features: `EINVAL` for filters, which man, file and apt accept, and `ENOSYS` for
 /// Landlock.
-fn no_further_confinement(filter: &mut Filter) {
-    for call in CONFINING {
+fn forbid_confinement_calls(filter: &mut SeccompFilter) {
+    for call in CONFINEMENT_CALLS {
         let errno = match call.number {
             libc::SYS_seccomp => Errno::EINVAL,
             _ => Errno::ENOSYS,
@@ -440,7 +458,7 @@ mod tests {
 
     #[test]
     fn the_filter_is_short() {
-        let program = filter(&Options::default()).assemble();
+        let program = build_filter(&FilterOptions::default()).assemble();
         assert!(program.len() < 700, "{} instructions", program.len());
     }
 
@@ -490,7 +508,7 @@ mod tests {
             libc::SYS_sync,
             libc::SYS_syncfs,
         ] {
-            let listed = ALLOWED
+            let listed = ALLOWED_CALLS
                 .iter()
                 .chain(ALLOWED_HERE)
                 .any(|allowed| allowed.number == call);
@@ -500,11 +518,11 @@ mod tests {
 
     #[test]
     fn the_list_for_others_names_every_call_and_is_never_narrower() {
-        let (filter, listing) = (filter(&Options::default()), listing());
+        let (filter, listing) = (build_filter(&FilterOptions::default()), profile());
         let named = listing.allowed.len() + listing.conditional.len();
-        let calls = ALLOWED.len() + ALLOWED_HERE.len() + CONFINING.len();
+        let calls = ALLOWED_CALLS.len() + ALLOWED_HERE.len() + CONFINEMENT_CALLS.len();
         let silent = filter.refused().iter();
-        let silent = silent.filter(|(_, errno)| *errno == NOTHING_DONE).count();
+        let silent = silent.filter(|(_, errno)| *errno == FAKE_SUCCESS).count();
         let calls = calls + filter.conditional().len() + silent;
         assert_eq!(named, calls);
         for name in ["read", "futex_waitv", "landlock_restrict_self", "ioctl"] {

@@ -5,7 +5,7 @@
 //! If this process starts the engine, the mounts are made in a private mount namespace. It disappears with
 //! the last process of the engine, so no mount can be left behind. An engine that is already running sees
 //! only mounts in the host's namespace; then the caller must unmount them. Mounts only at folders that the
-//! caller created, never inside an image. Entry point: [`serve`].
+//! caller created, never inside an image. Entry point: [`run`].
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,14 +19,14 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Access, IdMap, Identity, Stage, receive};
-use crate::root::{attributes, open_source};
-use crate::supervisor::{At, Step, mapped_namespace};
+use crate::plan::{IdMap, MountAccess, SandboxIdentity, SetupStage, receive};
+use crate::root::{mount_attributes, open_source};
+use crate::supervisor::{SetupContext, SetupResult, mapped_namespace};
 use crate::sys;
 
 /// The mounts to make, and their owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Staging {
+pub struct StagingPlan {
     /// Whether to use a private mount namespace.
     pub is_private: bool,
     /// The folder that contains the mounts of all sandboxes. A private namespace unmounts the copies that
@@ -34,16 +34,16 @@ pub struct Staging {
     pub folder: PathBuf,
     /// User and group of the sandbox on the host.
     pub owner: (u32, u32),
-    pub mounts: Vec<Staged>,
+    pub mounts: Vec<StagedMount>,
 }
 
 /// One mount. The target must exist and be of the same file type as the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Staged {
+pub enum StagedMount {
     Bind {
         source: PathBuf,
         target: PathBuf,
-        access: Access,
+        access: MountAccess,
         idmap: Option<IdMap>,
     },
     /// A read-only folder with a writable layer in memory on top.
@@ -58,11 +58,11 @@ pub enum Staged {
     },
 }
 
-/// Reads a [`Staging`], makes the mounts, and executes the program, if there is one. Must be called in
+/// Reads a [`StagingPlan`], makes the mounts, and executes the program, if there is one. Must be called in
 /// a process with a single thread.
-pub fn serve(plan: OwnedFd, program: &[std::ffi::OsString]) -> ExitCode {
-    let staged = receive::<Staging>(File::from(plan))
-        .at(Stage::Start, "read what to mount")
+pub fn run(plan: OwnedFd, program: &[std::ffi::OsString]) -> ExitCode {
+    let staged = receive::<StagingPlan>(File::from(plan))
+        .at(SetupStage::Start, "read what to mount")
         .and_then(|staging| stage(&staging));
     let failure = match (staged, program) {
         (Err(failure), _) => failure.to_string(),
@@ -79,33 +79,33 @@ pub fn serve(plan: OwnedFd, program: &[std::ffi::OsString]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn stage(staging: &Staging) -> Step<()> {
+fn stage(staging: &StagingPlan) -> SetupResult<()> {
     if staging.is_private {
-        unshare(CloneFlags::CLONE_NEWNS).at(Stage::Namespaces, "make a mount namespace")?;
+        unshare(CloneFlags::CLONE_NEWNS).at(SetupStage::Namespaces, "make a mount namespace")?;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-            .at(Stage::Mounts, "make mounts private")?;
-        leave(&staging.folder);
+            .at(SetupStage::Mounts, "make mounts private")?;
+        detach_mounts_below(&staging.folder);
     }
     for one in &staging.mounts {
         match one {
-            Staged::Bind {
+            StagedMount::Bind {
                 source,
                 target,
                 access,
                 idmap,
             } => {
-                let tree = open(source, *access, *idmap, staging.owner)?;
+                let tree = open_mount(source, *access, *idmap, staging.owner)?;
                 attach(&tree, target)?;
             }
-            Staged::Overlay {
+            StagedMount::Overlay {
                 lower,
                 idmap,
                 target,
                 layer,
                 bytes,
             } => {
-                let tree = open(lower, Access::ReadOnly, *idmap, staging.owner)?;
+                let tree = open_mount(lower, MountAccess::ReadOnly, *idmap, staging.owner)?;
                 let attributes = match idmap {
                     Some(_) => "",
                     // Without privileges on the host, the overlay can only use `user.*` attributes.
@@ -119,7 +119,7 @@ fn stage(staging: &Staging) -> Step<()> {
 }
 
 /// Detaches the copies of all mounts below a folder, in a new mount namespace.
-fn leave(folder: &Path) {
+fn detach_mounts_below(folder: &Path) {
     let below = format!("{}/", folder.display());
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = table.lines().filter_map(|line| line.split(' ').nth(4));
@@ -131,10 +131,15 @@ fn leave(folder: &Path) {
     }
 }
 
-fn open(source: &Path, access: Access, idmap: Option<IdMap>, owner: (u32, u32)) -> Step<OwnedFd> {
+fn open_mount(
+    source: &Path,
+    access: MountAccess,
+    idmap: Option<IdMap>,
+    owner: (u32, u32),
+) -> SetupResult<OwnedFd> {
     let userns = idmap
         .map(|idmap| {
-            let identity = Identity {
+            let identity = SandboxIdentity {
                 outside_uid: owner.0,
                 outside_gid: owner.1,
                 inside_uid: idmap.disk_uid,
@@ -144,17 +149,17 @@ fn open(source: &Path, access: Access, idmap: Option<IdMap>, owner: (u32, u32)) 
             mapped_namespace(identity, idmap)
         })
         .transpose()?;
-    let tree =
-        open_source(source, access).at(Stage::Mounts, format!("open `{}`", source.display()))?;
-    sys::mount_setattr(&tree, attributes(access), userns.as_ref()).at(
-        Stage::Mounts,
+    let tree = open_source(source, access)
+        .at(SetupStage::Mounts, format!("open `{}`", source.display()))?;
+    sys::mount_setattr(&tree, mount_attributes(access), userns.as_ref()).at(
+        SetupStage::Mounts,
         format!("map the owner of `{}`", source.display()),
     )?;
     Ok(tree)
 }
 
-fn attach(tree: &OwnedFd, target: &Path) -> Step<()> {
-    sys::move_mount(tree, target).at(Stage::Mounts, format!("mount `{}`", target.display()))
+fn attach(tree: &OwnedFd, target: &Path) -> SetupResult<()> {
+    sys::move_mount(tree, target).at(SetupStage::Mounts, format!("mount `{}`", target.display()))
 }
 
 fn overlay(
@@ -164,7 +169,7 @@ fn overlay(
     bytes: u64,
     owner: (u32, u32),
     attributes: &str,
-) -> Step<()> {
+) -> SetupResult<()> {
     const STEP: &str = "lay the overlay over the image";
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     let options = format!(
@@ -178,13 +183,13 @@ fn overlay(
         flags,
         Some(options.as_str()),
     )
-    .at(Stage::Mounts, STEP)?;
+    .at(SetupStage::Mounts, STEP)?;
     let inside = |name: &str| layer.join(name);
     for name in ["lower", "upper", "work"] {
-        std::fs::create_dir(inside(name)).at(Stage::Mounts, STEP)?;
+        std::fs::create_dir(inside(name)).at(SetupStage::Mounts, STEP)?;
     }
     // The root of an overlay has the owner of the upper folder.
-    chown(inside("upper"), Some(owner.0), Some(owner.1)).at(Stage::Mounts, STEP)?;
+    chown(inside("upper"), Some(owner.0), Some(owner.1)).at(SetupStage::Mounts, STEP)?;
     attach(lower, &inside("lower"))?;
     let options = format!(
         "lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/work{attributes}",
@@ -197,12 +202,12 @@ fn overlay(
         flags,
         Some(options.as_str()),
     )
-    .at(Stage::Mounts, STEP)?;
+    .at(SetupStage::Mounts, STEP)?;
     // An engine would create a missing `etc` as the host's root, and nothing inside could be mounted there.
     let made = target.join("etc");
     match std::fs::create_dir(&made) {
-        Ok(()) => chown(&made, Some(owner.0), Some(owner.1)).at(Stage::Mounts, STEP),
+        Ok(()) => chown(&made, Some(owner.0), Some(owner.1)).at(SetupStage::Mounts, STEP),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error).at(Stage::Mounts, STEP),
+        Err(error) => Err(error).at(SetupStage::Mounts, STEP),
     }
 }

@@ -17,22 +17,22 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, execve, pipe2, setsid};
 
-use crate::cgroups::Groups;
-use crate::enter::{enter, let_go_of_descriptors};
+use crate::cgroups::CgroupSet;
+use crate::enter::{close_inherited_descriptors, enter};
+use crate::handover::SuppliedDescriptors;
+use crate::oom_score;
 use crate::plan::{
-    Ask, Behind, Failure, GroupVersion, IdMap, Identity, Landlocked, Plan, Program, Report, Stage,
-    receive, send,
+    CgroupVersion, IdMap, LandlockStatus, Process1Role, RuntimeProgram, SandboxIdentity,
+    SetupFailure, SetupStage, SupervisorReport, SupervisorRequest, WallsPlan, receive, send,
 };
 use crate::privileges;
 use crate::root;
-use crate::supplies::Supplies;
-use crate::sys::{self, Cloned};
-use crate::victims;
+use crate::sys::{self, CloneSide};
 
-pub(crate) type Step<T> = Result<T, Failure>;
+pub(crate) type SetupResult<T> = Result<T, SetupFailure>;
 
 /// How long past the deadline the guest may take to end by itself.
-const GRACE: Duration = Duration::from_secs(1);
+const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long process 1 may take for its part of the walls. The host gives up later than this.
 const ENTER_TIMEOUT: Duration = Duration::from_secs(100);
@@ -41,13 +41,13 @@ const ENTER_TIMEOUT: Duration = Duration::from_secs(100);
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Names the step that failed.
-pub(crate) trait At<T> {
-    fn at(self, stage: Stage, step: impl Into<String>) -> Step<T>;
+pub(crate) trait SetupContext<T> {
+    fn at(self, stage: SetupStage, step: impl Into<String>) -> SetupResult<T>;
 }
 
-impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
-    fn at(self, stage: Stage, step: impl Into<String>) -> Step<T> {
-        self.map_err(|error| Failure {
+impl<T, E: Into<io::Error>> SetupContext<T> for Result<T, E> {
+    fn at(self, stage: SetupStage, step: impl Into<String>) -> SetupResult<T> {
+        self.map_err(|error| SetupFailure {
             step: step.into(),
             stage,
             errno: error.into().raw_os_error().unwrap_or(libc::EIO),
@@ -58,7 +58,7 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
 /// What process 1 does behind the walls, with the link as its standard input and its only
 /// descriptor of the host's.
 #[derive(Debug, Clone, Copy)]
-pub struct Inside {
+pub struct Process1Entry {
     pub run: fn(OwnedFd) -> ExitCode,
     /// The role in which the program begins anew to do the same, where it has to.
     pub role: &'static CStr,
@@ -68,13 +68,17 @@ pub struct Inside {
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0 and the
 /// control socket as descriptor 1.
-pub fn supervise(link: OwnedFd, control: OwnedFd, inside: fn(Behind) -> Inside) -> ExitCode {
+pub fn supervise(
+    link: OwnedFd,
+    control: OwnedFd,
+    inside: fn(Process1Role) -> Process1Entry,
+) -> ExitCode {
     let _ = nix::sys::prctl::set_name(c"hotcell-walls");
     // A terminal's interrupt is for the host to judge; the supervisor must outlive it.
     let _ = setsid();
     let control = File::from(control);
-    match receive::<Plan>(&control) {
-        Ok(plan) => supervise_plan(&plan, link, control, inside(plan.behind)),
+    match receive::<WallsPlan>(&control) {
+        Ok(plan) => supervise_plan(&plan, link, control, inside(plan.role)),
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -83,25 +87,30 @@ pub fn supervise(link: OwnedFd, control: OwnedFd, inside: fn(Behind) -> Inside) 
 /// written and waited for: a socket, the port of a virtual machine.
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0.
-pub fn supervise_plan(plan: &Plan, link: OwnedFd, control: File, inside: Inside) -> ExitCode {
-    match raise(plan, link, inside) {
-        Ok(Raised::Outside(walls)) => walls.serve(control),
-        Ok(Raised::Inside(ended)) => {
+pub fn supervise_plan(
+    plan: &WallsPlan,
+    link: OwnedFd,
+    control: File,
+    inside: Process1Entry,
+) -> ExitCode {
+    match start_walls(plan, link, inside) {
+        Ok(StartedWalls::Outside(walls)) => walls.serve(control),
+        Ok(StartedWalls::Inside(ended)) => {
             // The supervisor's, which this process has not been for long.
             std::mem::forget(control);
             return ended;
         }
         // The host may be gone; then there is nobody to tell.
-        Err(failure) => drop(send(&control, &Report::Failed(failure))),
+        Err(failure) => drop(send(&control, &SupervisorReport::Failed(failure))),
     }
     ExitCode::SUCCESS
 }
 
-/// In which process [`raise`] returned.
+/// In which process [`start_walls`] returned.
 #[derive(Debug)]
-pub enum Raised {
+pub enum StartedWalls {
     /// In that which called it.
-    Outside(Box<Walls>),
+    Outside(Box<SupervisedWalls>),
     /// In process 1 behind the walls, after its life.
     Inside(ExitCode),
 }
@@ -109,48 +118,54 @@ pub enum Raised {
 /// Puts up walls and starts process 1 behind them.
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0.
-pub fn raise(plan: &Plan, link: OwnedFd, inside: Inside) -> Step<Raised> {
+pub fn start_walls(
+    plan: &WallsPlan,
+    link: OwnedFd,
+    inside: Process1Entry,
+) -> SetupResult<StartedWalls> {
     let _ = SigSet::all().thread_block();
-    let mut groups = Groups::default();
-    match start(plan, link, inside.role, &mut groups) {
+    let mut groups = CgroupSet::default();
+    match start_process_1(plan, link, inside.role, &mut groups) {
         Err(failure) => {
-            groups.remove();
+            groups.remove_all();
             Err(failure)
         }
-        Ok(Started::Inside(link)) => {
+        Ok(StartSide::Inside(link)) => {
             // These belong to the supervisor, which this process no longer is.
             std::mem::forget(groups);
             let _ = nix::sys::prctl::set_name(c"hotcell-guest");
-            Ok(Raised::Inside((inside.run)(link)))
+            Ok(StartedWalls::Inside((inside.run)(link)))
         }
-        Ok(Started::Outside(process, landlock)) => Ok(Raised::Outside(Box::new(Walls {
-            process,
-            landlock,
-            groups,
-            plan: plan.clone(),
-        }))),
+        Ok(StartSide::Outside(process, landlock)) => {
+            Ok(StartedWalls::Outside(Box::new(SupervisedWalls {
+                process,
+                landlock,
+                groups,
+                plan: plan.clone(),
+            })))
+        }
     }
 }
 
 /// Walls that stand, seen from outside.
 #[derive(Debug)]
-pub struct Walls {
-    process: Process,
-    landlock: Option<Landlocked>,
-    groups: Groups,
-    plan: Plan,
+pub struct SupervisedWalls {
+    process: SandboxProcess,
+    landlock: Option<LandlockStatus>,
+    groups: CgroupSet,
+    plan: WallsPlan,
 }
 
-impl Walls {
+impl SupervisedWalls {
     /// Makes them those of another plan, behind which nothing has happened yet; whether that can be.
-    pub fn change(&mut self, plan: &Plan) -> Step<bool> {
+    pub fn change(&mut self, plan: &WallsPlan) -> SetupResult<bool> {
         if self.plan == *plan {
             return Ok(true);
         }
-        if self.plan.shape() != plan.shape() {
+        if self.plan.without_changeable_values() != plan.without_changeable_values() {
             return Ok(false);
         }
-        self.groups.change(&plan.groups)?;
+        self.groups.update(&plan.groups)?;
         privileges::apply_rlimits(&plan.rlimits, Some(self.process.pid))?;
         self.plan = plan.clone();
         Ok(true)
@@ -160,49 +175,49 @@ impl Walls {
     /// behind them ends.
     pub fn serve(self, control: File) {
         let landlock = self.landlock;
-        if send(&control, &Report::Ready { landlock }).is_ok() {
-            wait(&control, &self.process, self.plan.deadline, &self.groups);
+        if send(&control, &SupervisorReport::Ready { landlock }).is_ok() {
+            wait_for_end(&control, &self.process, self.plan.deadline, &self.groups);
             if self.plan.program.is_some() {
-                self.process.let_end();
+                self.process.wait_briefly();
             }
         }
         let report = match self.take_down() {
-            Ok(out_of_memory_kills) => Report::Ended {
+            Ok(out_of_memory_kills) => SupervisorReport::Ended {
                 out_of_memory_kills,
             },
-            Err(failure) => Report::Failed(failure),
+            Err(failure) => SupervisorReport::Failed(failure),
         };
         // The host may be gone; then there is nobody to tell.
         let _ = send(&control, &report);
     }
 
     /// Ends all behind them; how many processes the kernel had killed for want of memory.
-    pub fn take_down(mut self) -> Step<u64> {
+    pub fn take_down(mut self) -> SetupResult<u64> {
         let killed = self.process.kill();
-        let kills = self.groups.out_of_memory_kills();
-        self.groups.remove();
+        let kills = self.groups.count_oom_kills();
+        self.groups.remove_all();
         killed.map(|()| kills)
     }
 }
 
 /// The same for a start.
-enum Started {
-    Outside(Process, Option<Landlocked>),
+enum StartSide {
+    Outside(SandboxProcess, Option<LandlockStatus>),
     Inside(OwnedFd),
 }
 
 /// Process 1 of the sandbox, seen from outside. Its end is the end of all in there.
 #[derive(Debug)]
-struct Process {
+struct SandboxProcess {
     pid: Pid,
     ended: OwnedFd,
 }
 
-impl Process {
+impl SandboxProcess {
     /// Gives it a moment to end by itself, as the guest behind another program's walls does with its
     /// link: what it was writing it removes.
-    fn let_end(&self) {
-        let grace = PollTimeout::try_from(GRACE).unwrap_or(PollTimeout::ZERO);
+    fn wait_briefly(&self) {
+        let grace = PollTimeout::try_from(EXIT_GRACE_PERIOD).unwrap_or(PollTimeout::ZERO);
         let _ = poll(
             &mut [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)],
             grace,
@@ -210,7 +225,7 @@ impl Process {
     }
 
     /// Kills the whole sandbox and waits until the last process of it is gone.
-    fn kill(&self) -> Step<()> {
+    fn kill(&self) -> SetupResult<()> {
         let _ = kill(self.pid, Signal::SIGKILL);
         let give_up = Instant::now() + KILL_TIMEOUT;
         loop {
@@ -220,11 +235,13 @@ impl Process {
             match poll(&mut ended, timeout) {
                 Ok(0) => {
                     return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT))
-                        .at(Stage::Start, "end every process of the sandbox");
+                        .at(SetupStage::Start, "end every process of the sandbox");
                 }
                 Ok(_) => break,
                 Err(nix::errno::Errno::EINTR) => {}
-                Err(error) => return Err(error).at(Stage::Start, "wait for the sandbox to end"),
+                Err(error) => {
+                    return Err(error).at(SetupStage::Start, "wait for the sandbox to end");
+                }
             }
         }
         let _ = waitpid(self.pid, None);
@@ -232,8 +249,13 @@ impl Process {
     }
 }
 
-fn wait(control: &File, process: &Process, deadline: Option<Duration>, groups: &Groups) {
-    let end_after = |deadline| Instant::now() + deadline + GRACE;
+fn wait_for_end(
+    control: &File,
+    process: &SandboxProcess,
+    deadline: Option<Duration>,
+    groups: &CgroupSet,
+) {
+    let end_after = |deadline| Instant::now() + deadline + EXIT_GRACE_PERIOD;
     let mut end = deadline.map(end_after);
     loop {
         let timeout = match end.map(|end| end.saturating_duration_since(Instant::now())) {
@@ -254,12 +276,12 @@ fn wait(control: &File, process: &Process, deadline: Option<Duration>, groups: &
             return;
         }
         // Its end is the host's end.
-        match receive::<Ask>(control) {
-            Ok(Ask::Kills) => {
-                let out_of_memory_kills = groups.out_of_memory_kills();
+        match receive::<SupervisorRequest>(control) {
+            Ok(SupervisorRequest::ReportOomKills) => {
+                let out_of_memory_kills = groups.count_oom_kills();
                 if send(
                     control,
-                    &Report::Kills {
+                    &SupervisorReport::OomKills {
                         out_of_memory_kills,
                     },
                 )
@@ -268,44 +290,49 @@ fn wait(control: &File, process: &Process, deadline: Option<Duration>, groups: &
                     return;
                 }
             }
-            Ok(Ask::Deadline(deadline)) => end = Some(end_after(deadline)),
-            Ok(Ask::End) | Err(_) => return,
+            Ok(SupervisorRequest::SetDeadline(deadline)) => end = Some(end_after(deadline)),
+            Ok(SupervisorRequest::End) | Err(_) => return,
         }
     }
 }
 
-fn start(plan: &Plan, link: OwnedFd, role: &CStr, groups: &mut Groups) -> Step<Started> {
+fn start_process_1(
+    plan: &WallsPlan,
+    link: OwnedFd,
+    role: &CStr,
+    groups: &mut CgroupSet,
+) -> SetupResult<StartSide> {
     // A version 2 group must be there for the clone; the others can wait.
-    groups.make(&plan.groups, GroupVersion::V2)?;
-    let (line, far_line) = UnixStream::pair().at(Stage::Start, "make a socket")?;
+    groups.create(&plan.groups, CgroupVersion::V2)?;
+    let (line, far_line) = UnixStream::pair().at(SetupStage::Start, "make a socket")?;
     let owner = plan
         .identity
         .drop_groups
         .then_some(plan.identity.outside_uid);
-    let cloned = privileges::owning_namespaces(owner, || {
+    let cloned = privileges::clone_as_owner(owner, || {
         // SAFETY: the supervisor has one thread; the child leaves this function only as the guest.
-        unsafe { sys::clone(sys::NAMESPACES, groups.unified().map(AsFd::as_fd)) }
+        unsafe { sys::clone(sys::NAMESPACE_FLAGS, groups.v2_group().map(AsFd::as_fd)) }
     });
-    let pid = match cloned.at(Stage::Namespaces, "make namespaces")? {
-        Cloned::Child => {
+    let pid = match cloned.at(SetupStage::Namespaces, "make namespaces")? {
+        CloneSide::Child => {
             drop(line);
             become_process_1(plan, far_line, role);
-            return Ok(Started::Inside(link));
+            return Ok(StartSide::Inside(link));
         }
-        Cloned::Parent(pid) => pid,
+        CloneSide::Parent(pid) => pid,
     };
     drop(far_line);
     for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
-        set(&line, Some(ENTER_TIMEOUT)).at(Stage::Start, "bound the wait for the sandbox")?;
+        set(&line, Some(ENTER_TIMEOUT)).at(SetupStage::Start, "bound the wait for the sandbox")?;
     }
     // The guest's end of the link must live in the guest alone, or its death goes unseen.
     drop(link);
-    let process = Process {
+    let process = SandboxProcess {
         pid: Pid::from_raw(pid),
-        ended: sys::pidfd(pid).at(Stage::Start, "watch the sandbox")?,
+        ended: sys::open_pidfd(pid).at(SetupStage::Start, "watch the sandbox")?,
     };
-    match finish(plan, &line, pid, groups) {
-        Ok(landlock) => Ok(Started::Outside(process, landlock)),
+    match finish_setup(plan, &line, pid, groups) {
+        Ok(landlock) => Ok(StartSide::Outside(process, landlock)),
         Err(failure) => {
             // The first failure says more.
             let _ = process.kill();
@@ -315,47 +342,47 @@ fn start(plan: &Plan, link: OwnedFd, role: &CStr, groups: &mut Groups) -> Step<S
 }
 
 /// The supervisor's part of the work, while process 1 does its own.
-fn finish(
-    plan: &Plan,
+fn finish_setup(
+    plan: &WallsPlan,
     mut line: &UnixStream,
     pid: libc::pid_t,
-    groups: &mut Groups,
-) -> Step<Option<Landlocked>> {
-    map_identity(pid, plan.identity)?;
+    groups: &mut CgroupSet,
+) -> SetupResult<Option<LandlockStatus>> {
+    write_id_maps(pid, plan.identity)?;
     line.write_all(&[1])
-        .at(Stage::Start, "release the sandbox")?;
-    groups.make(&plan.groups, GroupVersion::V1)?;
-    let supplies = Supplies {
-        trees: root::open_supplied(plan, |idmap| mapped_namespace(plan.identity, idmap))?,
-        groups: groups.entries()?,
+        .at(SetupStage::Start, "release the sandbox")?;
+    groups.create(&plan.groups, CgroupVersion::V1)?;
+    let supplies = SuppliedDescriptors {
+        trees: root::open_supervisor_mounts(plan, |idmap| mapped_namespace(plan.identity, idmap))?,
+        groups: groups.open_task_files()?,
     };
     // If process 1 has failed meanwhile, it has said why.
     let sent = supplies.send(line, plan);
-    let outcome = receive::<Step<Option<Landlocked>>>(line);
+    let outcome = receive::<SetupResult<Option<LandlockStatus>>>(line);
     match (outcome, sent) {
         (Ok(outcome), _) => outcome,
         (Err(_), Err(failure)) => Err(failure),
-        (Err(error), Ok(())) => Err(error).at(Stage::Start, "hear from the sandbox"),
+        (Err(error), Ok(())) => Err(error).at(SetupStage::Start, "hear from the sandbox"),
     }
 }
 
 /// Returns behind the walls, or not at all.
-fn become_process_1(plan: &Plan, line: UnixStream, role: &CStr) {
-    victims::prepare();
+fn become_process_1(plan: &WallsPlan, line: UnixStream, role: &CStr) {
+    oom_score::open_score_file();
     let outcome = enter(plan, &line);
     let said = send(&line, &outcome);
     drop(line);
     let program = plan.program.as_ref();
-    if outcome.is_err() || said.is_err() || let_go_of_descriptors(program).is_err() {
+    if outcome.is_err() || said.is_err() || close_inherited_descriptors(program).is_err() {
         exit_now();
     }
     if let Some(program) = program {
-        begin(program);
+        exec_program(program);
         exit_now();
     }
     // Where the C library's record of the thread could not be made right, the program begins
     // anew instead of going on.
-    if sys::thread_id_record().is_none() {
+    if sys::thread_id_address().is_none() {
         let arguments = [c"hotcell-guest", role];
         let _ = execve::<_, &CStr>(c"/proc/self/exe", &arguments, &[]);
         exit_now();
@@ -363,7 +390,7 @@ fn become_process_1(plan: &Plan, line: UnixStream, role: &CStr) {
 }
 
 /// Returns only when there is no such program.
-fn begin(program: &Program) {
+fn exec_program(program: &RuntimeProgram) {
     let _ = SigSet::all().thread_unblock();
     let text = |text: &[u8]| CString::new(text).ok();
     let arguments = program.arguments.iter().map(|one| text(one.as_bytes()));
@@ -375,9 +402,10 @@ fn begin(program: &Program) {
     }
 }
 
-fn map_identity(pid: libc::pid_t, identity: Identity) -> Step<()> {
+fn write_id_maps(pid: libc::pid_t, identity: SandboxIdentity) -> SetupResult<()> {
     let write = |file: &str, text: String| {
-        fs::write(format!("/proc/{pid}/{file}"), text).at(Stage::Identity, format!("write {file}"))
+        fs::write(format!("/proc/{pid}/{file}"), text)
+            .at(SetupStage::Identity, format!("write {file}"))
     };
     if !identity.drop_groups {
         write("setgroups", "deny".into())?;
@@ -389,26 +417,27 @@ fn map_identity(pid: libc::pid_t, identity: Identity) -> Step<()> {
 
 /// A user namespace that exists only as the mapping of a mount: owner on disk to the sandbox's
 /// identity.
-pub(crate) fn mapped_namespace(identity: Identity, idmap: IdMap) -> Step<OwnedFd> {
+pub(crate) fn mapped_namespace(identity: SandboxIdentity, idmap: IdMap) -> SetupResult<OwnedFd> {
     const STEP: &str = "make a mapping of owners";
-    let (wait, hold) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Stage::Identity, STEP)?;
+    let (wait_for_end, hold) =
+        pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(SetupStage::Identity, STEP)?;
     // SAFETY: the supervisor has one thread; the child only reads and exits.
     let cloned = unsafe { sys::clone(libc::CLONE_NEWUSER, None) };
-    let pid = match cloned.at(Stage::Identity, STEP)? {
-        Cloned::Child => {
+    let pid = match cloned.at(SetupStage::Identity, STEP)? {
+        CloneSide::Child => {
             drop(hold);
-            let _ = File::from(wait).read(&mut [0]);
+            let _ = File::from(wait_for_end).read(&mut [0]);
             exit_now()
         }
-        Cloned::Parent(pid) => pid,
+        CloneSide::Parent(pid) => pid,
     };
-    let mapping = Identity {
+    let mapping = SandboxIdentity {
         inside_uid: idmap.disk_uid,
         inside_gid: idmap.disk_gid,
         ..identity
     };
-    let opened = map_identity(pid, mapping)
-        .and_then(|()| File::open(format!("/proc/{pid}/ns/user")).at(Stage::Identity, STEP));
+    let opened = write_id_maps(pid, mapping)
+        .and_then(|()| File::open(format!("/proc/{pid}/ns/user")).at(SetupStage::Identity, STEP));
     drop(hold);
     let _ = waitpid(Pid::from_raw(pid), None);
     Ok(opened?.into())

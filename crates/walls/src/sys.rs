@@ -12,7 +12,7 @@ use libc::{c_int, c_long};
 use nix::sys::resource::Resource;
 use nix::unistd::Pid;
 
-pub(crate) const NAMESPACES: c_int = libc::CLONE_NEWUSER
+pub(crate) const NAMESPACE_FLAGS: c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
@@ -26,7 +26,7 @@ pub(crate) fn path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-fn check(result: c_long) -> io::Result<c_long> {
+fn check_result(result: c_long) -> io::Result<c_long> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -34,14 +34,14 @@ fn check(result: c_long) -> io::Result<c_long> {
     }
 }
 
-fn owned(result: c_long) -> io::Result<OwnedFd> {
-    let fd = check(result)? as RawFd;
+fn owned_descriptor(result: c_long) -> io::Result<OwnedFd> {
+    let fd = check_result(result)? as RawFd;
     // SAFETY: the kernel just returned this new descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// What `clone` returns to each side.
-pub(crate) enum Cloned {
+pub(crate) enum CloneSide {
     Parent(libc::pid_t),
     Child,
 }
@@ -51,14 +51,14 @@ pub(crate) enum Cloned {
 /// # Safety
 /// The caller has a single thread: the child gets a copy of memory in which no other thread
 /// can hold a lock. The child must not return from the function that called this.
-pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
+pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::Result<CloneSide> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.flags = flags as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
     // The C library caches the thread id. As in its own `fork`, the kernel updates that record in the
     // child, so that the child can go on as a normal program, with threads.
-    if let Some(record) = thread_id_record() {
+    if let Some(record) = thread_id_address() {
         arguments.flags |= (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
         arguments.child_tid = record;
     }
@@ -68,7 +68,7 @@ pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::
     }
     // SAFETY: without CLONE_VM and with no stack given this behaves like fork; the structure
     // outlives the call and its size is the one passed.
-    let pid = check(unsafe {
+    let pid = check_result(unsafe {
         libc::syscall(
             libc::SYS_clone3,
             &raw const arguments,
@@ -76,13 +76,13 @@ pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::
         )
     })?;
     Ok(match pid {
-        0 => Cloned::Child,
-        pid => Cloned::Parent(pid as libc::pid_t),
+        0 => CloneSide::Child,
+        pid => CloneSide::Parent(pid as libc::pid_t),
     })
 }
 
 /// The address where the C library caches this thread's id. Some kernels do not report it.
-pub(crate) fn thread_id_record() -> Option<u64> {
+pub(crate) fn thread_id_address() -> Option<u64> {
     let mut record = 0u64;
     // SAFETY: the kernel writes one address to `record`, which outlives the call.
     let told = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut record, 0, 0, 0) } == 0;
@@ -94,18 +94,20 @@ pub(crate) fn open_tree(source: &Path) -> io::Result<OwnedFd> {
     let source = path(source)?;
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
     // SAFETY: the path is NUL-terminated and lives across the call.
-    owned(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags) })
+    owned_descriptor(unsafe {
+        libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags)
+    })
 }
 
 /// The same for a folder. No component of the path may be a symlink.
-pub(crate) fn open_real_tree(source: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_tree_no_symlinks(source: &Path) -> io::Result<OwnedFd> {
     let source = path(source)?;
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
     how.resolve = libc::RESOLVE_NO_SYMLINKS;
     // SAFETY: the path is NUL-terminated, both live across the call, and the size is the structure's.
-    let folder = owned(unsafe {
+    let folder = owned_descriptor(unsafe {
         libc::syscall(
             libc::SYS_openat2,
             libc::AT_FDCWD,
@@ -118,14 +120,16 @@ pub(crate) fn open_real_tree(source: &Path) -> io::Result<OwnedFd> {
         | libc::OPEN_TREE_CLOEXEC
         | (libc::AT_RECURSIVE | libc::AT_EMPTY_PATH) as u32;
     // SAFETY: the descriptor is open and the empty path is NUL-terminated.
-    owned(unsafe { libc::syscall(libc::SYS_open_tree, folder.as_raw_fd(), c"".as_ptr(), flags) })
+    owned_descriptor(unsafe {
+        libc::syscall(libc::SYS_open_tree, folder.as_raw_fd(), c"".as_ptr(), flags)
+    })
 }
 
 /// Attaches a detached mount tree at a path.
 pub(crate) fn move_mount(tree: &OwnedFd, target: &Path) -> io::Result<()> {
     let target = path(target)?;
     // SAFETY: both strings are NUL-terminated and live across the call.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_move_mount,
             tree.as_raw_fd(),
@@ -155,7 +159,7 @@ pub(crate) fn mount_setattr(
         request.userns_fd = userns.as_raw_fd() as u64;
     }
     // SAFETY: the structure outlives the call and its size is the one passed.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             tree.as_raw_fd(),
@@ -179,10 +183,12 @@ pub(crate) fn new_mount(
     const FSCONFIG_SET_STRING: c_int = 1;
     const FSCONFIG_CMD_CREATE: c_int = 6;
     // SAFETY: the name is NUL-terminated.
-    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) })?;
+    let context = owned_descriptor(unsafe {
+        libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC)
+    })?;
     for (key, value) in options {
         // SAFETY: both strings are NUL-terminated and live across the call.
-        check(unsafe {
+        check_result(unsafe {
             libc::syscall(
                 libc::SYS_fsconfig,
                 context.as_raw_fd(),
@@ -194,7 +200,7 @@ pub(crate) fn new_mount(
         })?;
     }
     // SAFETY: this command takes neither key nor value.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_fsconfig,
             context.as_raw_fd(),
@@ -205,7 +211,7 @@ pub(crate) fn new_mount(
         )
     })?;
     // SAFETY: only descriptors and numbers are passed.
-    owned(unsafe {
+    owned_descriptor(unsafe {
         libc::syscall(
             libc::SYS_fsmount,
             context.as_raw_fd(),
@@ -216,36 +222,36 @@ pub(crate) fn new_mount(
 }
 
 /// Closes all descriptors in the range.
-pub(crate) fn close_all(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
+pub(crate) fn close_range(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
     let (first, last) = numbers.into_inner();
     // SAFETY: the caller no longer uses any owner of these descriptors.
-    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
+    check_result(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
     Ok(())
 }
 
 /// Duplicates a descriptor to `number`, without close-on-exec.
-pub(crate) fn duplicate(file: &impl AsRawFd, number: RawFd) -> io::Result<()> {
+pub(crate) fn duplicate_to(file: &impl AsRawFd, number: RawFd) -> io::Result<()> {
     // SAFETY: the file is open; the caller intends the old `number` to be closed.
-    check(c_long::from(unsafe {
+    check_result(c_long::from(unsafe {
         libc::dup2(file.as_raw_fd(), number)
     }))?;
     Ok(())
 }
 
 /// A descriptor that becomes readable when the process ends.
-pub(crate) fn pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
+pub(crate) fn open_pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
     // SAFETY: only numbers are passed.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+    owned_descriptor(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
 /// Sets the soft and the hard limit of another process.
-pub(crate) fn limit_process(process: Pid, resource: Resource, value: u64) -> io::Result<()> {
+pub(crate) fn set_process_limit(process: Pid, resource: Resource, value: u64) -> io::Result<()> {
     let limit = libc::rlimit64 {
         rlim_cur: value,
         rlim_max: value,
     };
     // SAFETY: the kernel reads one limit, which outlives the call, and writes none.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_prlimit64,
             process.as_raw(),
@@ -260,7 +266,7 @@ pub(crate) fn limit_process(process: Pid, resource: Resource, value: u64) -> io:
 /// Sends a signal to the process of a pidfd.
 pub(crate) fn signal(process: &OwnedFd, signal: c_int) -> io::Result<()> {
     // SAFETY: only numbers and a null pointer are passed.
-    check(unsafe {
+    check_result(unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
             process.as_raw_fd(),
@@ -286,26 +292,26 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
         }
     }
     // `SECBIT_NOROOT` and related bits, all locked: user 0 of the namespace gains no capabilities.
-    unless_unknown(prctl(libc::PR_SET_SECUREBITS, 0b1110_1111))?;
+    ignore_unsupported(prctl(libc::PR_SET_SECUREBITS, 0b1110_1111))?;
     clear_capabilities()
 }
 
 /// Drops the capabilities of this process. The bounding set stays, because changing it takes a capability.
 pub(crate) fn clear_capabilities() -> io::Result<()> {
-    unless_unknown(prctl(
+    ignore_unsupported(prctl(
         libc::PR_CAP_AMBIENT,
         libc::PR_CAP_AMBIENT_CLEAR_ALL as u64,
     ))?;
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];
     // SAFETY: version 3 takes this header and two sets of three words, which outlive the call.
-    check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
+    check_result(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
     Ok(())
 }
 
 /// Ignores `EINVAL`: a kernel that does not support the request at all, such as gVisor's, has nothing to
 /// drop. Linux never returns `EINVAL` for these requests.
-fn unless_unknown(outcome: io::Result<()>) -> io::Result<()> {
+fn ignore_unsupported(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         outcome => outcome,
@@ -314,14 +320,14 @@ fn unless_unknown(outcome: io::Result<()>) -> io::Result<()> {
 
 pub(crate) fn prctl(option: c_int, value: u64) -> io::Result<()> {
     // SAFETY: prctl with numbers only.
-    check(c_long::from(unsafe { libc::prctl(option, value, 0, 0, 0) }))?;
+    check_result(c_long::from(unsafe { libc::prctl(option, value, 0, 0, 0) }))?;
     Ok(())
 }
 
 /// Brings up the loopback interface of this network namespace.
-pub(crate) fn loopback_up() -> io::Result<()> {
+pub(crate) fn enable_loopback() -> io::Result<()> {
     // SAFETY: only numbers are passed.
-    let socket = owned(c_long::from(unsafe {
+    let socket = owned_descriptor(c_long::from(unsafe {
         libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)
     }))?;
     // SAFETY: all-zero is a valid value of this plain structure.
@@ -331,7 +337,7 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: the request names an interface and outlives the call.
-    check(c_long::from(unsafe {
+    check_result(c_long::from(unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
     }))?;
     Ok(())

@@ -2,14 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::Action::{Allow, Ask, Deny};
+use protocol::RuleAction::{Allow, Ask, Deny};
 
 use super::*;
 
-type Line<'a> = (&'a str, Option<&'a str>, Action);
+type RuleLine<'a> = (&'a str, Option<&'a str>, RuleAction);
 
 #[track_caller]
-fn check(rules: &[Line<'_>], answers: &[Line<'_>], call: (&str, Option<&str>), expect: &str) {
+fn check(
+    rules: &[RuleLine<'_>],
+    answers: &[RuleLine<'_>],
+    call: (&str, Option<&str>),
+    expect: &str,
+) {
     let mut all = ToolRules::default();
     for (tool, argument, action) in rules {
         all.add(tool, *argument, *action);
@@ -18,10 +23,10 @@ fn check(rules: &[Line<'_>], answers: &[Line<'_>], call: (&str, Option<&str>), e
         all.answer(tool, *argument, *action);
     }
     let found = match all.decide(call.0, call.1) {
-        Verdict::Allow { rule: None } => "allow".to_owned(),
-        Verdict::Allow { rule: Some(rule) } => format!("allow by {rule}"),
-        Verdict::Ask { rule } => format!("ask by {rule}"),
-        Verdict::Deny { rule } => format!("deny by {rule}"),
+        ToolVerdict::Allow { rule: None } => "allow".to_owned(),
+        ToolVerdict::Allow { rule: Some(rule) } => format!("allow by {rule}"),
+        ToolVerdict::Ask { rule } => format!("ask by {rule}"),
+        ToolVerdict::Deny { rule } => format!("deny by {rule}"),
     };
     assert_eq!(found, expect, "{rules:?} {answers:?} {call:?}");
 }
@@ -153,7 +158,7 @@ fn answers_count_before_rules_that_say_as_much_and_after_those_that_say_more() {
 
 #[test]
 fn rules_are_sorted_by_what_they_speak_of() {
-    let host = |host: &str, action| Rule {
+    let host = |host: &str, action| ApprovalRule {
         subject: Subject::Host {
             host: host.to_owned(),
         },

@@ -8,18 +8,18 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use sandbox::request::{FileKind, Surveyed, WriteMode};
+use sandbox::request::{FileKind, SurveyEntry, WriteMode};
 use sandbox::{Sandbox, SandboxError};
-use store::{FileRecord, RecordedKind, Store};
+use store::{FileRecord, RecordedKind, SessionStore};
 use tracing::warn;
 
-use super::choice::{Choice, Chooser, Target, folders_above};
-use super::{MOST_FILES, THE_REST, path, stamp};
+use super::planner::{PathAction, RestorePlanner, RestoreTarget, parent_folders};
+use super::{MAX_CHECKPOINT_FILES, UNLISTED_FILES, path, stamp};
 use crate::error::AgentError;
 
 /// Result of a restoration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Restored {
+pub(crate) struct RestoreResult {
     pub(crate) written: u64,
     pub(crate) removed: u64,
     /// Paths that the turn changed and that were not restored.
@@ -29,19 +29,19 @@ pub(crate) struct Restored {
 /// Restores what the turn changed.
 pub(crate) async fn restore(
     sandbox: &Sandbox,
-    store: &Store,
-    target: Target<'_>,
-) -> Result<Restored, AgentError> {
+    store: &SessionStore,
+    target: RestoreTarget<'_>,
+) -> Result<RestoreResult, AgentError> {
     let mut restoration = Restoration {
         sandbox,
         store,
-        chooser: Chooser::new(target),
-        is_partial: target.skipped.contains_key(THE_REST),
+        chooser: RestorePlanner::new(target),
+        is_partial: target.skipped.contains_key(UNLISTED_FILES),
         order: Vec::new(),
         choices: HashMap::new(),
         present: HashMap::new(),
         locked: Vec::new(),
-        restored: Restored::default(),
+        restored: RestoreResult::default(),
     };
     // Everything is decided before the first change.
     restoration.look(target.before).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn restore(
         restoration.look(target.before).await?;
     }
     restoration.remove().await?;
-    restoration.put_back(target.before).await?;
+    restoration.restore_files(target.before).await?;
     let mut restored = restoration.restored;
     restored.left.sort();
     Ok(restored)
@@ -57,24 +57,24 @@ pub(crate) async fn restore(
 
 struct Restoration<'a> {
     sandbox: &'a Sandbox,
-    store: &'a Store,
-    chooser: Chooser<'a>,
+    store: &'a SessionStore,
+    chooser: RestorePlanner<'a>,
     /// Not all files were surveyed, then or now: a file that is not recorded may have existed.
     is_partial: bool,
     /// Paths in survey order: parents before their children.
     order: Vec<Vec<u8>>,
-    choices: HashMap<Vec<u8>, Choice>,
+    choices: HashMap<Vec<u8>, PathAction>,
     /// What exists now.
-    present: HashMap<Vec<u8>, Surveyed>,
+    present: HashMap<Vec<u8>, SurveyEntry>,
     /// Folders that were unlocked, with their original mode.
     locked: Vec<(Vec<u8>, u32)>,
-    restored: Restored,
+    restored: RestoreResult,
 }
 
 impl Restoration<'_> {
     /// Surveys the workspace, and decides about paths not seen before.
     async fn look(&mut self, before: &[FileRecord]) -> Result<(), AgentError> {
-        let survey = self.sandbox.survey("", MOST_FILES).await?;
+        let survey = self.sandbox.survey("", MAX_CHECKPOINT_FILES).await?;
         let (found, is_cut) = survey.collect().await?;
         self.is_partial |= is_cut;
         self.order = found.iter().map(|entry| entry.path.0.clone()).collect();
@@ -90,7 +90,7 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    fn leave(&mut self, name: &[u8]) {
+    fn add_left(&mut self, name: &[u8]) {
         let shown = path(name).display().to_string();
         self.restored.left.push(shown);
     }
@@ -101,7 +101,7 @@ impl Restoration<'_> {
         let to_restore = self
             .choices
             .iter()
-            .filter(|(_, choice)| **choice == Choice::Restore);
+            .filter(|(_, choice)| **choice == PathAction::Restore);
         let parent = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/');
         let parents: HashSet<&[u8]> = to_restore
             .filter_map(|(path, _)| Some(&path[..parent(path)?]))
@@ -109,14 +109,14 @@ impl Restoration<'_> {
         let mut is_any = false;
         for name in &self.order {
             let choice = self.choices.get(name);
-            let is_restored = choice == Some(&Choice::Restore);
+            let is_restored = choice == Some(&PathAction::Restore);
             if let Some(entry) = self.present.get(name)
                 && entry.kind == FileKind::Folder
                 && entry.mode & 0o700 != 0o700
                 && (is_restored || parents.contains(name.as_slice()))
             {
                 let mode = entry.mode & 0o777;
-                is_any |= allowed(self.sandbox.set_mode(path(name), mode | 0o700).await)?;
+                is_any |= is_done(self.sandbox.set_mode(path(name), mode | 0o700).await)?;
                 if !is_restored {
                     self.locked.push((name.clone(), mode));
                 }
@@ -137,26 +137,26 @@ impl Restoration<'_> {
                 None => !self.is_partial,
             };
             let is_left = match self.choices.get(name) {
-                Some(Choice::Leave) => true,
-                Some(Choice::Restore) if is_in_the_way => {
-                    if allowed(self.sandbox.remove(path(name), false).await)? {
+                Some(PathAction::Leave) => true,
+                Some(PathAction::Restore) if is_in_the_way => {
+                    if is_done(self.sandbox.remove(path(name), false).await)? {
                         self.restored.removed += u64::from(!is_folder);
                         self.present.remove(name);
                         continue;
                     }
                     // A folder that stays only because it still holds files is not reported.
-                    !is_folder || !self.holds_any(name)
+                    !is_folder || !self.has_children(name)
                 }
                 _ => false,
             };
             if is_left {
-                self.leave(name);
+                self.add_left(name);
             }
         }
         Ok(())
     }
 
-    fn holds_any(&self, folder: &[u8]) -> bool {
+    fn has_children(&self, folder: &[u8]) -> bool {
         let is_inside = |path: &Vec<u8>| {
             path.strip_prefix(folder)
                 .is_some_and(|rest| rest.starts_with(b"/"))
@@ -164,18 +164,18 @@ impl Restoration<'_> {
         self.present.keys().any(is_inside)
     }
 
-    async fn put_back(&mut self, files: &[FileRecord]) -> Result<(), AgentError> {
+    async fn restore_files(&mut self, files: &[FileRecord]) -> Result<(), AgentError> {
         let mut folders = Vec::new();
         for file in files {
             let is_there = self.present.contains_key(&file.path);
             match self.choices.get(&file.path) {
-                Some(Choice::Leave) if !is_there => self.leave(&file.path),
-                Some(Choice::Restore) => match self.put_one_back(file).await? {
+                Some(PathAction::Leave) if !is_there => self.add_left(&file.path),
+                Some(PathAction::Restore) => match self.restore_file(file).await? {
                     true if file.kind == RecordedKind::Folder => {
                         folders.push((file.path.clone(), file.mode & 0o777));
                     }
                     true => {}
-                    false => self.leave(&file.path),
+                    false => self.add_left(&file.path),
                 },
                 _ => {}
             }
@@ -184,34 +184,34 @@ impl Restoration<'_> {
         for (name, mode) in folders.into_iter().chain(self.locked.drain(..)).rev() {
             let present = self.present.get(&name);
             if present.is_none_or(|entry| entry.mode & 0o777 != mode) {
-                allowed(self.sandbox.set_mode(path(&name), mode).await)?;
+                is_done(self.sandbox.set_mode(path(&name), mode).await)?;
             }
         }
         Ok(())
     }
 
     /// Restores one file, except for a folder's mode. Returns whether that succeeded.
-    async fn put_one_back(&mut self, file: &FileRecord) -> Result<bool, AgentError> {
-        if self.is_behind_another(&file.path) {
+    async fn restore_file(&mut self, file: &FileRecord) -> Result<bool, AgentError> {
+        if self.has_replaced_parent(&file.path) {
             return Ok(false);
         }
         let path = path(&file.path);
         let present = self.present.get(&file.path);
         match &file.kind {
             RecordedKind::Folder if present.is_some() => Ok(true),
-            RecordedKind::Folder => allowed(self.sandbox.make_folder(path).await),
+            RecordedKind::Folder => is_done(self.sandbox.make_folder(path).await),
             RecordedKind::Symlink { target } => {
                 let target_now = present.and_then(|entry| entry.target.as_ref());
                 if target_now.is_some_and(|found| found.0 == *target) {
                     return Ok(true);
                 }
                 let made = self.sandbox.make_link(path, OsStr::from_bytes(target));
-                let is_made = allowed(made.await)?;
+                let is_made = is_done(made.await)?;
                 self.restored.written += u64::from(is_made);
                 Ok(is_made)
             }
             RecordedKind::File { content, .. } => {
-                let is_as_it_was = |entry: &Surveyed| {
+                let is_as_it_was = |entry: &SurveyEntry| {
                     stamp(entry) == file.stamp || self.chooser.is_like(file, entry)
                 };
                 if present.is_some_and(is_as_it_was) {
@@ -223,7 +223,7 @@ impl Restoration<'_> {
                 };
                 // Writing would follow a link.
                 if present.is_some_and(|entry| entry.kind != FileKind::File)
-                    && !allowed(self.sandbox.remove(path, false).await)?
+                    && !is_done(self.sandbox.remove(path, false).await)?
                 {
                     return Ok(false);
                 }
@@ -231,7 +231,7 @@ impl Restoration<'_> {
                 let written = self
                     .sandbox
                     .write_file_with(path, content, WriteMode::Replace, mode);
-                let is_written = allowed(written.await)?;
+                let is_written = is_done(written.await)?;
                 self.restored.written += u64::from(is_written);
                 Ok(is_written)
             }
@@ -240,8 +240,8 @@ impl Restoration<'_> {
 
     /// Whether a parent folder has become something else and stays so: a link there would lead to
     /// files that the turn did not change.
-    fn is_behind_another(&self, path: &[u8]) -> bool {
-        folders_above(path).any(|folder| {
+    fn has_replaced_parent(&self, path: &[u8]) -> bool {
+        parent_folders(path).any(|folder| {
             self.present
                 .get(folder)
                 .is_some_and(|entry| entry.kind != FileKind::Folder)
@@ -250,7 +250,7 @@ impl Restoration<'_> {
 }
 
 /// Whether the guest did it. A refusal leaves the path as it is; any other error ends the restoration.
-fn allowed(outcome: Result<(), SandboxError>) -> Result<bool, AgentError> {
+fn is_done(outcome: Result<(), SandboxError>) -> Result<bool, AgentError> {
     match outcome {
         Ok(()) => Ok(true),
         Err(SandboxError::Refused(refusal)) => {

@@ -3,19 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent::{Approvals, Setup};
+use agent::{Approvals, SessionSetup};
 use audit::AuditLog;
 use llm::script::ScriptedReply;
-use protocol::{Action, Command, Decision, EventKind, Outcome, Question, Rule, Scope, Subject};
+use protocol::{
+    AgentCommand, ApprovalRule, Decision, EventKind, Outcome, Question, RuleAction, Scope, Subject,
+};
 use serde_json::json;
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{bash, calls, done, scripted};
 
 pub(crate) const ONCE: Scope = Scope::Once;
 
-fn about(tool: &str, argument: Option<&str>, action: Action) -> Rule {
-    Rule {
+fn tool_rule(tool: &str, argument: Option<&str>, action: RuleAction) -> ApprovalRule {
+    ApprovalRule {
         subject: Subject::Tool {
             tool: tool.to_owned(),
             argument: argument.map(str::to_owned),
@@ -24,20 +26,24 @@ fn about(tool: &str, argument: Option<&str>, action: Action) -> Rule {
     }
 }
 
-fn under(rules: &[Rule], asks: bool) -> impl FnOnce(&mut Setup) {
+fn with_rules(rules: &[ApprovalRule], asks: bool) -> impl FnOnce(&mut SessionSetup) {
     let approvals = Approvals::new(rules, asks).unwrap();
     move |setup| setup.approvals = approvals
 }
 
-async fn begin(world: &World, rules: &[Rule], replies: Vec<ScriptedReply>) -> Agent {
+async fn start_prompt(
+    world: &SessionFixture,
+    rules: &[ApprovalRule],
+    replies: Vec<ScriptedReply>,
+) -> TestAgent {
     let agent = world
-        .start_with(scripted(replies), under(rules, true))
+        .start_with(scripted(replies), with_rules(rules, true))
         .await;
-    agent.send(Command::prompt("Begin.")).await;
+    agent.send(AgentCommand::prompt("Begin.")).await;
     agent
 }
 
-impl Agent {
+impl TestAgent {
     /// The next question.
     pub(crate) async fn question(&mut self) -> Question {
         match self
@@ -50,7 +56,7 @@ impl Agent {
     }
 
     pub(crate) async fn decide(&self, number: u32, is_allowed: bool, scope: Scope) {
-        self.send(Command::Decide {
+        self.send(AgentCommand::Decide {
             question: number,
             decision: Decision { is_allowed, scope },
         })
@@ -78,7 +84,7 @@ impl Agent {
         decided.collect()
     }
 
-    pub(crate) fn questions(&self) -> usize {
+    pub(crate) fn question_count(&self) -> usize {
         self.kinds()
             .filter(|kind| matches!(kind, EventKind::Asked { .. }))
             .count()
@@ -86,7 +92,7 @@ impl Agent {
 }
 
 /// An audit log next to the workspace.
-pub(crate) fn audited(world: &World) -> (PathBuf, Arc<AuditLog>) {
+pub(crate) fn open_audit_log(world: &SessionFixture) -> (PathBuf, Arc<AuditLog>) {
     let path = world.outside("audit.jsonl");
     let log = Arc::new(AuditLog::open(&path).unwrap());
     (path, log)
@@ -109,10 +115,10 @@ pub(crate) fn recorded(path: &PathBuf) -> Vec<[String; 4]> {
 
 #[test]
 fn a_call_waits_for_its_answer() {
-    within(async {
-        let world = World::new().await;
-        let (log, audit) = audited(&world);
-        let rules = [about("bash", Some("touch*"), Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let (log, audit) = open_audit_log(&world);
+        let rules = [tool_rule("bash", Some("touch*"), RuleAction::Ask)];
         let replies = vec![
             bash("touch one"),
             bash("touch one two"),
@@ -122,11 +128,11 @@ fn a_call_waits_for_its_answer() {
         ];
         let mut agent = world
             .start_with(scripted(replies), |setup| {
-                under(&rules, true)(setup);
+                with_rules(&rules, true)(setup);
                 setup.sandbox.audit = Some(audit);
             })
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
 
         let question = agent.question().await;
         assert_eq!(question.number, 1);
@@ -150,9 +156,9 @@ fn a_call_waits_for_its_answer() {
         assert!(!results[0].1, "{results:?}");
         for (text, is_error) in &results[1..3] {
             assert!(is_error);
-            assert_says(text, "Denied by the person. Do not try it again");
+            assert_contains(text, "Denied by the person. Do not try it again");
         }
-        assert_says(&results[3].0, "free");
+        assert_contains(&results[3].0, "free");
         let expect = [(1, Some(true)), (2, Some(false)), (3, Some(false))];
         assert_eq!(agent.decisions(), expect);
         agent.end().await;
@@ -171,10 +177,10 @@ fn a_call_waits_for_its_answer() {
 
 #[test]
 fn an_answer_for_the_session_is_about_that_very_call() {
-    within(async {
+    run_with_timeout(async {
         for scope in [Scope::Session, Scope::Always] {
-            let world = World::new().await;
-            let rules = [about("bash", None, Action::Ask)];
+            let world = SessionFixture::new().await;
+            let rules = [tool_rule("bash", None, RuleAction::Ask)];
             let replies = vec![
                 bash("echo *"),
                 bash("echo *"),
@@ -182,7 +188,7 @@ fn an_answer_for_the_session_is_about_that_very_call() {
                 bash("echo anything"),
                 done(),
             ];
-            let mut agent = begin(&world, &rules, replies).await;
+            let mut agent = start_prompt(&world, &rules, replies).await;
             let question = agent.question().await;
             let subject = Subject::Tool {
                 tool: "bash".to_owned(),
@@ -193,11 +199,11 @@ fn an_answer_for_the_session_is_about_that_very_call() {
             assert_eq!(agent.question().await.what, "bash: echo anything");
             agent.decide(2, false, scope).await;
             assert_eq!(agent.ended().await, Outcome::Done);
-            assert_eq!(agent.questions(), 2);
+            assert_eq!(agent.question_count(), 2);
             let results = agent.results();
             let errors: Vec<bool> = results.iter().map(|(_, is_error)| *is_error).collect();
             assert_eq!(errors, [false, false, true, true]);
-            assert_says(&results[3].0, "Denied by rule `bash echo anything`");
+            assert_contains(&results[3].0, "Denied by rule `bash echo anything`");
             agent.end().await;
         }
     });
@@ -205,13 +211,13 @@ fn an_answer_for_the_session_is_about_that_very_call() {
 
 #[test]
 fn a_rule_denies_and_says_so() {
-    within(async {
-        let world = World::new().await;
-        let (log, audit) = audited(&world);
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let (log, audit) = open_audit_log(&world);
         let rules = [
-            about("bash", Some("rm *"), Action::Deny),
-            about("write_file", Some("generated/*"), Action::Deny),
-            about("write_file", Some("generated/mine"), Action::Allow),
+            tool_rule("bash", Some("rm *"), RuleAction::Deny),
+            tool_rule("write_file", Some("generated/*"), RuleAction::Deny),
+            tool_rule("write_file", Some("generated/mine"), RuleAction::Allow),
         ];
         let write = |path: &str| ("write_file", json!({"path": path, "content": "x"}));
         let replies = vec![
@@ -226,20 +232,20 @@ fn a_rule_denies_and_says_so() {
         // No user is required for that.
         let mut agent = world
             .start_with(scripted(replies), |setup| {
-                under(&rules, false)(setup);
+                with_rules(&rules, false)(setup);
                 setup.sandbox.audit = Some(audit);
             })
             .await;
         assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
         let results = agent.results();
-        assert_says(&results[0].0, "Denied by rule `bash rm *`");
-        assert_says(&results[1].0, "Denied by rule `write_file generated/*`");
-        assert_says(&results[2].0, "Denied by rule `write_file generated/*`");
+        assert_contains(&results[0].0, "Denied by rule `bash rm *`");
+        assert_contains(&results[1].0, "Denied by rule `write_file generated/*`");
+        assert_contains(&results[2].0, "Denied by rule `write_file generated/*`");
         assert!(!results[3].1, "{results:?}");
         assert!(world.path("generated/mine").exists());
         assert!(!world.path("generated/a").exists());
         assert!(!world.path("generated/b").exists());
-        assert_eq!(agent.questions(), 0);
+        assert_eq!(agent.question_count(), 0);
         agent.end().await;
         let recorded = recorded(&log);
         let line = |line: &[String; 4]| format!("{} {} {}", line[0], line[1], line[3]);
@@ -258,12 +264,12 @@ fn a_rule_denies_and_says_so() {
 
 #[test]
 fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
-    within(async {
-        let world = World::new().await;
-        let (log, audit) = audited(&world);
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let (log, audit) = open_audit_log(&world);
         let rules = [
-            about("bash", Some("touch evil*"), Action::Deny),
-            about("bash", Some("touch asked*"), Action::Ask),
+            tool_rule("bash", Some("touch evil*"), RuleAction::Deny),
+            tool_rule("bash", Some("touch asked*"), RuleAction::Ask),
         ];
         let shell = ScriptedReply::call("bash", json!({"command": "sh", "background": true}));
         let write = |text: &str| {
@@ -286,11 +292,11 @@ fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
         ];
         let mut agent = world
             .start_with(scripted(replies), |setup| {
-                under(&rules, true)(setup);
+                with_rules(&rules, true)(setup);
                 setup.sandbox.audit = Some(audit);
             })
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let question = agent.question().await;
         assert_eq!(question.what, "bash_job: touch asked");
         let subject = Subject::Tool {
@@ -304,10 +310,10 @@ fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
             .await;
         let results = agent.results();
         for denied in [1, 2, 4] {
-            assert_says(&results[denied].0, "Denied by rule `bash touch evil*`");
+            assert_contains(&results[denied].0, "Denied by rule `bash touch evil*`");
         }
         assert!(!results[3].1 && !results[5].1, "{results:?}");
-        assert_says(&results[6].0, "Denied by the person.");
+        assert_contains(&results[6].0, "Denied by the person.");
         for name in ["evil", "evil2", "evil3", "fine", "asked"] {
             assert!(!world.path(name).exists(), "{name}");
         }
@@ -329,34 +335,34 @@ fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
 
 #[test]
 fn where_nobody_can_be_asked_to_ask_is_to_deny() {
-    within(async {
-        let world = World::new().await;
-        let rules = [about("bash", None, Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let rules = [tool_rule("bash", None, RuleAction::Ask)];
         let model = scripted(vec![bash("touch never"), done()]);
-        let mut agent = world.start_with(model, under(&rules, false)).await;
+        let mut agent = world.start_with(model, with_rules(&rules, false)).await;
         assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
         let results = agent.results();
-        assert_says(
+        assert_contains(
             &results[0].0,
             "Denied: rule `bash` says to ask, and nobody can be asked here.",
         );
         assert!(!world.path("never").exists());
-        assert_eq!(agent.questions(), 0);
+        assert_eq!(agent.question_count(), 0);
         agent.end().await;
     });
 }
 
 #[test]
 fn several_questions_can_be_open_at_once() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         for name in ["one", "two", "three"] {
             world.write(name, &format!("content of {name}"));
         }
-        let rules = [about("read_file", None, Action::Ask)];
+        let rules = [tool_rule("read_file", None, RuleAction::Ask)];
         let read = |path: &str| ("read_file", json!({"path": path}));
         let replies = vec![calls(&[read("one"), read("two"), read("three")]), done()];
-        let mut agent = begin(&world, &rules, replies).await;
+        let mut agent = start_prompt(&world, &rules, replies).await;
         let mut asked = Vec::new();
         for _ in 0..3 {
             let question = agent.question().await;
@@ -378,9 +384,9 @@ fn several_questions_can_be_open_at_once() {
         let results = agent.results();
         for (text, is_error) in &results {
             if *is_error {
-                assert_says(text, "Denied by the person")
+                assert_contains(text, "Denied by the person")
             } else {
-                assert_says(text, "content of t")
+                assert_contains(text, "content of t")
             }
         }
         assert_eq!(results.iter().filter(|(_, is_error)| *is_error).count(), 1);
@@ -391,17 +397,17 @@ fn several_questions_can_be_open_at_once() {
 /// An answer sent ahead cannot refer to a question that is not known yet.
 #[test]
 fn an_answer_before_its_question_never_counts() {
-    within(async {
-        let world = World::new().await;
-        let rules = [about("bash", None, Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let rules = [tool_rule("bash", None, RuleAction::Ask)];
         let model = scripted(vec![bash("touch never"), done()]);
-        let mut agent = world.start_with(model, under(&rules, true)).await;
+        let mut agent = world.start_with(model, with_rules(&rules, true)).await;
         for number in [0, 1, 2, u32::MAX] {
             agent.decide(number, true, Scope::Always).await;
             let reason = agent.refusal().await;
             assert_eq!(reason, format!("question {number} is not open"));
         }
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         assert_eq!(agent.question().await.number, 1);
         agent.decide(2, true, ONCE).await;
         assert_eq!(agent.refusal().await, "question 2 is not open");
@@ -415,23 +421,23 @@ fn an_answer_before_its_question_never_counts() {
 
 #[test]
 fn an_interruption_takes_questions_back() {
-    within(async {
-        let world = World::new().await;
-        let (log, audit) = audited(&world);
-        let rules = [about("bash", None, Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let (log, audit) = open_audit_log(&world);
+        let rules = [tool_rule("bash", None, RuleAction::Ask)];
         let model = scripted(vec![bash("touch never"), done()]);
         let mut agent = world
             .start_with(model, |setup| {
-                under(&rules, true)(setup);
+                with_rules(&rules, true)(setup);
                 setup.sandbox.audit = Some(audit);
             })
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         agent.question().await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         assert_eq!(agent.decisions(), [(1, None)]);
-        assert_says(&agent.results()[0].0, "interrupted");
+        assert_contains(&agent.results()[0].0, "interrupted");
         // It is too late for an answer.
         agent.decide(1, true, Scope::Always).await;
         assert_eq!(agent.refusal().await, "question 1 is not open");
@@ -445,19 +451,19 @@ fn an_interruption_takes_questions_back() {
 
 #[test]
 fn a_person_who_leaves_answers_nothing() {
-    within(async {
-        let world = World::new().await;
-        let rules = [about("bash", None, Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let rules = [tool_rule("bash", None, RuleAction::Ask)];
         let replies = vec![bash("touch never"), bash("touch never"), done()];
-        let mut agent = begin(&world, &rules, replies).await;
+        let mut agent = start_prompt(&world, &rules, replies).await;
         agent.question().await;
         agent.close().await.unwrap();
         assert_eq!(agent.decisions(), [(1, None)]);
-        assert_eq!(agent.questions(), 1);
+        assert_eq!(agent.question_count(), 1);
         let results = agent.results();
         assert_eq!(results.len(), 2);
         for (text, _) in &results {
-            assert_says(text, "nobody can be asked here");
+            assert_contains(text, "nobody can be asked here");
         }
         assert!(!world.path("never").exists());
     });
@@ -466,20 +472,20 @@ fn a_person_who_leaves_answers_nothing() {
 /// A call whose approval cannot be recorded is not run, whatever the answer.
 #[test]
 fn without_its_record_an_answer_is_none() {
-    within(async {
-        let world = World::new().await;
-        let (log, audit) = audited(&world);
-        let rules = [about("read_file", None, Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let (log, audit) = open_audit_log(&world);
+        let rules = [tool_rule("read_file", None, RuleAction::Ask)];
         world.write("secret", "a-secret");
         let read = ScriptedReply::call("read_file", json!({"path": "secret"}));
         let model = scripted(vec![read, done()]);
         let mut agent = world
             .start_with(model, |setup| {
-                under(&rules, true)(setup);
+                with_rules(&rules, true)(setup);
                 setup.sandbox.audit = Some(audit);
             })
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         agent.question().await;
         std::fs::remove_file(&log).unwrap();
         agent.decide(1, true, ONCE).await;
@@ -500,14 +506,14 @@ fn without_its_record_an_answer_is_none() {
 
 #[test]
 fn what_was_denied_is_not_replayed() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let rules = [
-            about("bash", Some("touch*"), Action::Deny),
-            about("bash", Some("mkdir*"), Action::Ask),
+            tool_rule("bash", Some("touch*"), RuleAction::Deny),
+            tool_rule("bash", Some("mkdir*"), RuleAction::Ask),
         ];
         let replies = vec![bash("touch a"), bash("mkdir b"), bash("ls"), done()];
-        let mut agent = begin(&world, &rules, replies).await;
+        let mut agent = start_prompt(&world, &rules, replies).await;
         let question = agent.question().await;
         agent.decide(question.number, false, ONCE).await;
         assert_eq!(agent.ended().await, Outcome::Done);
@@ -529,7 +535,7 @@ fn what_was_denied_is_not_replayed() {
             let folder = tempfile::tempdir().unwrap();
             let spec = sandbox::SandboxSpec::new(folder.path());
             let mut replayed = Vec::new();
-            let report = |one: agent::Replayed| {
+            let report = |one: agent::ReplayedCall| {
                 replayed.push((one.summary, one.difference.is_none()));
             };
             let tools = tools::ToolSet::standard();
@@ -544,17 +550,17 @@ fn what_was_denied_is_not_replayed() {
 
 #[test]
 fn questions_and_answers_last() {
-    within(async {
-        let world = World::new().await;
-        let rules = [about("bash", Some("touch*"), Action::Ask)];
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let rules = [tool_rule("bash", Some("touch*"), RuleAction::Ask)];
         let replies = vec![bash("touch one"), bash("touch two"), bash("touch three")];
-        let mut agent = begin(&world, &rules, replies).await;
+        let mut agent = start_prompt(&world, &rules, replies).await;
         for is_allowed in [true, false] {
             let question = agent.question().await;
             agent.decide(question.number, is_allowed, ONCE).await;
         }
         agent.question().await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         agent.end().await;
         // The session can be resumed at once: its lock is released.

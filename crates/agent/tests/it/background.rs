@@ -2,11 +2,11 @@
 
 use llm::script::ScriptedReply;
 use nix::sys::signal::{Signal, kill};
-use protocol::{BackgroundJob, Command, Event, EventKind, Outcome};
+use protocol::{AgentCommand, BackgroundJob, Event, EventKind, Outcome};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::loss::guest_of;
 use crate::models::{bash, done, scripted};
 use crate::processes::marker;
@@ -15,12 +15,15 @@ fn start(command: &str) -> ScriptedReply {
     ScriptedReply::call("bash", json!({"command": command, "background": true}))
 }
 
-fn look(job: u32, action: &str) -> ScriptedReply {
+fn job_call(job: u32, action: &str) -> ScriptedReply {
     ScriptedReply::call("bash_job", json!({"job": job, "action": action}))
 }
 
 /// Waits for a list in which a job meets the condition.
-async fn until(agent: &mut Agent, is_it: impl Fn(&BackgroundJob) -> bool) -> BackgroundJob {
+async fn wait_for_job(
+    agent: &mut TestAgent,
+    is_it: impl Fn(&BackgroundJob) -> bool,
+) -> BackgroundJob {
     let has_it = |kind: &EventKind| matches!(kind, EventKind::Background { jobs } if jobs.iter().any(&is_it));
     match agent.until(has_it).await {
         EventKind::Background { jobs } => jobs.into_iter().find(|job| is_it(job)).unwrap(),
@@ -45,16 +48,16 @@ fn endings(events: &[Event], job: u32) -> Vec<String> {
 
 #[test]
 fn a_job_is_seen_from_its_beginning_to_its_end() {
-    within(async {
+    run_with_timeout(async {
         let command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; exit 3";
-        let world = World::new().await;
-        let replies = vec![start(command), done(), look(1, "poll"), done()];
+        let world = SessionFixture::new().await;
+        let replies = vec![start(command), done(), job_call(1, "poll"), done()];
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         let job = match lists(&agent.seen).pop() {
             // It may have been reported before the turn ended.
             Some(jobs) if jobs[0].tail == "one\n" => jobs[0].clone(),
-            _ => until(&mut agent, |job| job.tail == "one\n").await,
+            _ => wait_for_job(&mut agent, |job| job.tail == "one\n").await,
         };
         assert_eq!((job.job, job.command.as_str()), (1, command));
         assert_eq!(job.ending, None);
@@ -64,14 +67,14 @@ fn a_job_is_seen_from_its_beginning_to_its_end() {
         });
         assert_eq!(Some(job.call), call);
         world.write("go", "");
-        let ended = until(&mut agent, |job| job.ending.is_some()).await;
+        let ended = wait_for_job(&mut agent, |job| job.ending.is_some()).await;
         assert_eq!(ended.ending.as_deref(), Some("exit code: 3"));
         assert_eq!(ended.tail, "one\ntwo\n");
         assert_eq!(ended.since, job.since);
         // Watching the job has not consumed its output.
         assert_eq!(agent.prompt("Look.").await, Outcome::Done);
         let (result, _) = agent.results().pop().unwrap();
-        assert_says(&result, "two\nexit code: 3");
+        assert_contains(&result, "two\nexit code: 3");
         let events = agent.end().await;
         assert_eq!(endings(&events, 1).len(), 1);
     });
@@ -79,13 +82,13 @@ fn a_job_is_seen_from_its_beginning_to_its_end() {
 
 #[test]
 fn a_silent_job_is_told_of_twice() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let silent = "until [ -e go ]; do sleep 0.01; done";
         let mut agent = world.start(scripted(vec![start(silent), done()])).await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         world.write("go", "");
-        until(&mut agent, |job| job.ending.is_some()).await;
+        wait_for_job(&mut agent, |job| job.ending.is_some()).await;
         let events = agent.end().await;
         let lists = lists(&events);
         assert_eq!(lists.len(), 2, "{lists:?}");
@@ -95,22 +98,22 @@ fn a_silent_job_is_told_of_twice() {
 
 #[test]
 fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let job = |name: &str| {
             start(&format!(
                 "until [ -e {name} ]; do sleep 0.01; done; echo {name}"
             ))
         };
-        let replies = vec![job("a"), job("b"), done(), look(2, "kill"), done()];
+        let replies = vec![job("a"), job("b"), done(), job_call(2, "kill"), done()];
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         world.write("a", "");
-        let ended = until(&mut agent, |job| job.job == 1 && job.ending.is_some()).await;
+        let ended = wait_for_job(&mut agent, |job| job.job == 1 && job.ending.is_some()).await;
         assert_eq!(ended.tail, "a\n");
         assert_eq!(agent.prompt("Kill.").await, Outcome::Done);
         if endings(&agent.seen, 2).is_empty() {
-            until(&mut agent, |job| job.job == 2 && job.ending.is_some()).await;
+            wait_for_job(&mut agent, |job| job.job == 2 && job.ending.is_some()).await;
         }
         let events = agent.end().await;
         let lists = lists(&events);
@@ -120,23 +123,23 @@ fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
         for later in &lists[first.unwrap() + 1..] {
             assert!(later.iter().all(|job| job.job == 2), "{later:?}");
         }
-        assert_says(&endings(&events, 2)[0], "SIGTERM");
+        assert_contains(&endings(&events, 2)[0], "SIGTERM");
     });
 }
 
 #[test]
 fn what_a_command_left_behind_is_a_job_too_and_what_has_ended_is_none() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let left = "(until [ -e go ]; do sleep 0.01; done; echo left) & echo begun";
         let mut agent = world
             .start(scripted(vec![bash("echo over"), bash(left), done()]))
             .await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         world.write("go", "");
-        let ended = until(&mut agent, |job| job.ending.is_some()).await;
+        let ended = wait_for_job(&mut agent, |job| job.ending.is_some()).await;
         assert_eq!(ended.command, left);
-        assert_says(&ended.tail, "left\n");
+        assert_contains(&ended.tail, "left\n");
         let events = agent.end().await;
         assert!(
             lists(&events)
@@ -149,15 +152,15 @@ fn what_a_command_left_behind_is_a_job_too_and_what_has_ended_is_none() {
 
 #[test]
 fn a_listener_that_is_behind_learns_of_the_end() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let chatty = "until [ -e go ]; do sleep 0.01; done
             for i in $(seq 1 3000); do echo line $i; done; echo the end";
         let setup = world.setup(scripted(vec![start(chatty), done()])).await;
         let (commands, orders) = mpsc::channel(4);
         let (teller, mut events) = mpsc::channel(1);
         let running = tokio::spawn(agent::run(setup, orders, teller));
-        commands.send(Command::prompt("Start.")).await.unwrap();
+        commands.send(AgentCommand::prompt("Start.")).await.unwrap();
         let mut heard = Vec::new();
         while endings(&heard, 1).is_empty() {
             let event = events.recv().await.unwrap();
@@ -177,9 +180,9 @@ fn a_listener_that_is_behind_learns_of_the_end() {
 
 #[test]
 fn jobs_end_with_their_sandbox() {
-    within(async {
+    run_with_timeout(async {
         let marker = marker("background");
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let replies = vec![
             start(&format!("bash -c 'echo up; sleep 1000; true' {marker}")),
             done(),
@@ -191,15 +194,15 @@ fn jobs_end_with_their_sandbox() {
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
         // The watcher notices that the guest does not answer any more.
-        let lost = until(&mut agent, |job| job.ending.is_some()).await;
-        assert_says(&lost.command, &marker);
+        let lost = wait_for_job(&mut agent, |job| job.ending.is_some()).await;
+        assert_contains(&lost.command, &marker);
         assert_eq!(agent.prompt("Go on.").await, Outcome::Done);
         if !lists(&agent.seen)
             .iter()
             .flatten()
             .any(|job| job.tail == "in the new one\n")
         {
-            until(&mut agent, |job| job.tail == "in the new one\n").await;
+            wait_for_job(&mut agent, |job| job.tail == "in the new one\n").await;
         }
         let events = agent.end().await;
         assert_eq!(endings(&events, 1).len(), 1);

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Budget, Price, Setup};
+use agent::{Budget, SessionSetup, UsagePricing};
 use llm::script::ScriptedReply;
-use protocol::{BudgetKind, Command, EventKind, Outcome, Spending, Usage};
-use testkit::{Answer, Gate, ModelServer, Replies};
-use tools::{Access, ToolSet};
+use protocol::{AgentCommand, BudgetKind, EventKind, Outcome, Spending, Usage};
+use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
+use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{Agent, World, within};
+use crate::harness::{SessionFixture, TestAgent, run_with_timeout};
 use crate::models::{Wire, bash};
 use crate::stubs;
 
-const USAGE: Usage = Usage {
+const USAGE_PER_REQUEST: Usage = Usage {
     input_tokens: 80,
     cache_creation_input_tokens: 10,
     cache_read_input_tokens: 5,
@@ -22,17 +22,17 @@ const USAGE: Usage = Usage {
 
 fn with_usage(reply: ScriptedReply) -> ScriptedReply {
     ScriptedReply {
-        usage: Some(USAGE),
+        usage: Some(USAGE_PER_REQUEST),
         ..reply
     }
 }
 
 /// Every request costs 100 tokens and a quarter of a dollar.
-fn busy() -> Replies {
+fn costly_replies() -> Replies {
     Replies::decide(|request| with_usage(bash(&format!("echo {}", request.number))))
 }
 
-fn spent(agent: &Agent) -> Vec<Spending> {
+fn spent(agent: &TestAgent) -> Vec<Spending> {
     agent
         .kinds()
         .filter_map(|kind| match kind {
@@ -54,19 +54,19 @@ fn kind_of(outcome: &Outcome) -> BudgetKind {
     }
 }
 
-fn quarter(setup: &mut Setup) {
-    setup.model.price = Price(Arc::new(|usage| Some(usage.total() as f64 / 400.0)));
+fn set_price(setup: &mut SessionSetup) {
+    setup.model.price = UsagePricing(Arc::new(|usage| Some(usage.total() as f64 / 400.0)));
 }
 
 #[test]
 fn a_ceiling_ends_the_turn_before_the_next_request() {
-    within(async {
+    run_with_timeout(async {
         let check = async |budget: Budget, expect: BudgetKind, requests: usize| {
-            let server = ModelServer::start(busy());
-            let world = World::new().await;
-            let change = |setup: &mut Setup| {
+            let server = ModelServer::start(costly_replies());
+            let world = SessionFixture::new().await;
+            let change = |setup: &mut SessionSetup| {
                 setup.budget = budget;
-                quarter(setup);
+                set_price(setup);
             };
             let model = Wire::Anthropic.client(&server);
             let mut agent = world.start_with(model, change).await;
@@ -108,17 +108,17 @@ fn a_ceiling_ends_the_turn_before_the_next_request() {
 
 #[test]
 fn a_turn_that_a_budget_ended_goes_on_with_a_new_one() {
-    within(async {
+    run_with_timeout(async {
         let server =
             ModelServer::start([bash("echo one"), bash("echo two"), crate::models::done()]);
-        let world = World::new().await;
-        let one = |setup: &mut Setup| setup.budget.turns = Some(1);
+        let world = SessionFixture::new().await;
+        let one = |setup: &mut SessionSetup| setup.budget.turns = Some(1);
         let mut agent = world.start_with(Wire::OpenAi.client(&server), one).await;
         let outcome = agent.prompt("Work.").await;
         assert_eq!(kind_of(&outcome), BudgetKind::Turns);
         agent.end().await;
         let mut agent = world.start(Wire::OpenAi.client(&server)).await;
-        agent.send(Command::Continue).await;
+        agent.send(AgentCommand::Continue).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         server.finish();
@@ -127,12 +127,12 @@ fn a_turn_that_a_budget_ended_goes_on_with_a_new_one() {
 
 #[test]
 fn time_ends_a_reply_and_a_tool_under_way() {
-    within(async {
-        let soon = |setup: &mut Setup| setup.budget.time = Some(Duration::from_secs(1));
-        let gate = Gate::new();
-        let silent = Answer::reply(crate::models::done()).hold(1, &gate);
+    run_with_timeout(async {
+        let soon = |setup: &mut SessionSetup| setup.budget.time = Some(Duration::from_secs(1));
+        let gate = StreamGate::new();
+        let silent = ScriptedAnswer::reply(crate::models::done()).hold(1, &gate);
         let server = ModelServer::start(silent);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world
             .start_with(Wire::Anthropic.client(&server), soon)
             .await;
@@ -146,9 +146,9 @@ fn time_ends_a_reply_and_a_tool_under_way() {
         agent.end().await;
 
         let server = ModelServer::start(ScriptedReply::call("stare", serde_json::json!({})));
-        let world = World::new().await;
-        let (stare, _) = stubs::forever("stare", Access::Changes);
-        let change = |setup: &mut Setup| {
+        let world = SessionFixture::new().await;
+        let (stare, _) = stubs::endless_tool("stare", ToolAccess::Changes);
+        let change = |setup: &mut SessionSetup| {
             soon(setup);
             setup.tools = ToolSet::new(vec![stare]);
         };
@@ -163,13 +163,13 @@ fn time_ends_a_reply_and_a_tool_under_way() {
 
 #[test]
 fn spending_only_grows_and_says_its_ceilings() {
-    within(async {
-        let server = ModelServer::start(busy());
-        let world = World::new().await;
-        let change = |setup: &mut Setup| {
+    run_with_timeout(async {
+        let server = ModelServer::start(costly_replies());
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut SessionSetup| {
             setup.budget.turns = Some(5);
             setup.budget.cost = Some(100.0);
-            quarter(setup);
+            set_price(setup);
         };
         let model = Wire::Anthropic.client(&server);
         let mut agent = world.start_with(model, change).await;
@@ -195,10 +195,10 @@ fn spending_only_grows_and_says_its_ceilings() {
 
 #[test]
 fn an_unknown_price_is_told_as_unknown_and_ends_nothing() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("true"), crate::models::done()]);
-        let world = World::new().await;
-        let change = |setup: &mut Setup| setup.budget.cost = Some(0.01);
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut SessionSetup| setup.budget.cost = Some(0.01);
         let model = Wire::Anthropic.client(&server);
         let mut agent = world.start_with(model, change).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);

@@ -1,27 +1,28 @@
 //! Tool calls: concurrent or one by one, and every way to call one wrongly.
 
 use llm::script::{ScriptedCall, ScriptedReply};
-use protocol::{Command, EventKind, Outcome};
+use protocol::{AgentCommand, EventKind, Outcome};
 use serde_json::{Value, json};
 use testkit::ModelServer;
-use tools::{Access, ToolSet};
+use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, calls, done};
 use crate::stubs;
 
 #[test]
 fn calls_that_only_read_run_side_by_side() {
-    within(async {
+    run_with_timeout(async {
         let names: Vec<_> = ["a", "b", "c", "d"]
             .map(|name| ("meet", json!({"name": name})))
             .to_vec();
         let server = ModelServer::start([calls(&names), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         // Each waits for all others: one by one, none would ever end.
-        let (meet, mut log) = stubs::meet("meet", Access::Reads, 4);
+        let (barrier_tool, mut log) = stubs::barrier_tool("meet", ToolAccess::Reads, 4);
         let model = Wire::Anthropic.client(&server);
-        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![meet]);
+        let change =
+            |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![barrier_tool]);
         let mut agent = world.start_with(model, change).await;
         assert_eq!(agent.prompt("Meet.").await, Outcome::Done);
         let log = log.rest();
@@ -33,15 +34,15 @@ fn calls_that_only_read_run_side_by_side() {
 
 #[test]
 fn calls_that_change_things_run_one_by_one_in_their_order() {
-    within(async {
+    run_with_timeout(async {
         let names: Vec<_> = ["a", "b", "c"]
             .map(|name| ("change", json!({"name": name})))
             .to_vec();
         let server = ModelServer::start([calls(&names), done()]);
-        let world = World::new().await;
-        let (change, mut log) = stubs::meet("change", Access::Changes, 1);
+        let world = SessionFixture::new().await;
+        let (change, mut log) = stubs::barrier_tool("change", ToolAccess::Changes, 1);
         let model = Wire::Anthropic.client(&server);
-        let tools = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![change]);
+        let tools = |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![change]);
         let mut agent = world.start_with(model, tools).await;
         assert_eq!(agent.prompt("Change.").await, Outcome::Done);
         let expect = ["begin a", "end a", "begin b", "end b", "begin c", "end c"];
@@ -52,12 +53,12 @@ fn calls_that_change_things_run_one_by_one_in_their_order() {
 
 #[test]
 fn a_read_sees_what_the_changes_before_it_did_and_no_others() {
-    within(async {
+    run_with_timeout(async {
         let add = |word: &str| ("bash", json!({"command": format!("echo {word} >> log")}));
         let read = || ("read_file", json!({"path": "log"}));
         let reply = calls(&[add("one"), read(), read(), add("two"), read()]);
         let server = ModelServer::start([reply, done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::OpenAi.client(&server)).await;
         assert_eq!(agent.prompt("Go.").await, Outcome::Done);
         let results = agent.results();
@@ -70,7 +71,7 @@ fn a_read_sees_what_the_changes_before_it_did_and_no_others() {
 }
 
 /// Ids of the results in the last message, or messages, of a request.
-fn answered(wire: Wire, body: &Value) -> Vec<String> {
+fn answered_calls(wire: Wire, body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap();
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     match wire {
@@ -92,19 +93,20 @@ fn answered(wire: Wire, body: &Value) -> Vec<String> {
 
 #[test]
 fn results_of_one_reply_are_in_the_order_of_its_calls_however_they_end() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let both = calls(&[
                 ("slow", json!({"name": "s"})),
                 ("quick", json!({"name": "q"})),
             ]);
             let server = ModelServer::start([both, done()]);
-            let world = World::new().await;
-            let (slow, mut slow_log, release) = stubs::held("slow", Access::Reads);
-            let (quick, _) = stubs::meet("quick", Access::Reads, 1);
-            let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![slow, quick]);
+            let world = SessionFixture::new().await;
+            let (slow, mut slow_log, release) = stubs::held_tool("slow", ToolAccess::Reads);
+            let (quick, _) = stubs::barrier_tool("quick", ToolAccess::Reads, 1);
+            let change =
+                |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![slow, quick]);
             let mut agent = world.start_with(wire.client(&server), change).await;
-            agent.send(Command::prompt("Both.")).await;
+            agent.send(AgentCommand::prompt("Both.")).await;
             assert_eq!(slow_log.next().await, "begin s");
             let quick_ended = |kind: &EventKind| match kind {
                 EventKind::ToolEnded { name, .. } => name == "quick",
@@ -131,12 +133,12 @@ fn results_of_one_reply_are_in_the_order_of_its_calls_however_they_end() {
             assert_eq!(agent.results()[0].0, "did q", "the quick one ended first");
             agent.end().await;
             let requests = server.finish();
-            assert_eq!(answered(wire, &requests[1].json()), asked);
+            assert_eq!(answered_calls(wire, &requests[1].json()), asked);
         }
     });
 }
 
-async fn one_call(agent: &mut Agent) -> (String, bool) {
+async fn one_call(agent: &mut TestAgent) -> (String, bool) {
     let before = agent.results().len();
     assert_eq!(agent.prompt("Try.").await, Outcome::Done);
     let results = agent.results();
@@ -146,7 +148,7 @@ async fn one_call(agent: &mut Agent) -> (String, bool) {
 
 #[test]
 fn a_wrong_call_is_explained_to_the_model() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let raw = |raw: &str| ScriptedReply {
                 calls: vec![ScriptedCall {
@@ -174,17 +176,17 @@ fn a_wrong_call_is_explained_to_the_model() {
             ];
             let script = wrong.iter().flat_map(|(reply, _)| [reply.clone(), done()]);
             let server = ModelServer::start(script.collect::<Vec<_>>());
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             let mut agent = world.start(wire.client(&server)).await;
             for (place, (reply, says)) in wrong.iter().enumerate() {
                 let (text, is_error) = one_call(&mut agent).await;
                 assert!(is_error, "{reply:?}: {text}");
-                assert_says(&text, says);
+                assert_contains(&text, says);
                 let seen = server.requests()[2 * place + 1].json();
                 let seen = seen["messages"].as_array().unwrap().last().unwrap().clone();
                 // The part that is not escaped in JSON.
                 let beginning = text.split(['"', '\n']).next().unwrap();
-                assert_says(&seen.to_string(), beginning);
+                assert_contains(&seen.to_string(), beginning);
             }
             agent.end().await;
             server.finish();
@@ -194,7 +196,7 @@ fn a_wrong_call_is_explained_to_the_model() {
 
 #[test]
 fn a_shell_lives_from_call_to_call_and_turn_to_turn() {
-    within(async {
+    run_with_timeout(async {
         let bash = crate::models::bash;
         let server = ModelServer::start([
             bash("mkdir deep && cd deep && export NAME=value"),
@@ -203,12 +205,12 @@ fn a_shell_lives_from_call_to_call_and_turn_to_turn() {
             bash("pwd; echo $NAME"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Go.").await, Outcome::Done);
         assert_eq!(agent.prompt("Still there?").await, Outcome::Done);
         for (text, _) in &agent.results()[1..] {
-            assert_says(text, "/workspace/deep\nvalue\n");
+            assert_contains(text, "/workspace/deep\nvalue\n");
         }
         agent.end().await;
     });

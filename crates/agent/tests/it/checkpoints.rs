@@ -1,14 +1,14 @@
 //! When a checkpoint is made, and what it contains.
 
 use llm::script::ScriptedReply;
-use protocol::{Command, EventKind, Moment, Outcome};
+use protocol::{AgentCommand, EventKind, Moment, Outcome};
 use serde_json::json;
 use testkit::ModelServer;
 
-use crate::harness::{Agent, World, within};
+use crate::harness::{SessionFixture, TestAgent, run_with_timeout};
 use crate::models::{Wire, bash, done};
 
-fn made(agent: &Agent) -> Vec<(u32, Moment, u32)> {
+fn made_checkpoints(agent: &TestAgent) -> Vec<(u32, Moment, u32)> {
     agent
         .kinds()
         .filter_map(|kind| match kind {
@@ -24,7 +24,7 @@ fn made(agent: &Agent) -> Vec<(u32, Moment, u32)> {
 
 #[test]
 fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             ScriptedReply::call("list_files", json!({})),
             bash("echo one > file"),
@@ -33,7 +33,7 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
             bash("echo three > file"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         agent.prompt("Work.").await;
         agent.prompt("More.").await;
@@ -54,7 +54,7 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
             (2, Moment::Before, 3),
             (2, Moment::After, 4),
         ];
-        assert_eq!(made(&agent), expect);
+        assert_eq!(made_checkpoints(&agent), expect);
         // Order: the reply that wants the change, the checkpoint, the change.
         let kinds: Vec<&EventKind> = agent.kinds().collect();
         let place = |is_it: fn(&EventKind) -> bool| kinds.iter().position(|kind| is_it(kind));
@@ -68,7 +68,7 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
 
 #[test]
 fn a_turn_that_only_looks_makes_none() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             ScriptedReply::call("list_files", json!({})),
             ScriptedReply::call("read_file", json!({"path": "file"})),
@@ -76,11 +76,11 @@ fn a_turn_that_only_looks_makes_none() {
             ScriptedReply::call("no_such_tool", json!({})),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "x");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Look.").await, Outcome::Done);
-        assert!(made(&agent).is_empty());
+        assert!(made_checkpoints(&agent).is_empty());
         let events = agent.end().await;
         let is_checkpoint = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { .. });
         assert!(!events.iter().any(|event| is_checkpoint(&event.kind)));
@@ -89,12 +89,12 @@ fn a_turn_that_only_looks_makes_none() {
 
 #[test]
 fn a_file_that_is_too_large_is_named_and_left() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo new > small; truncate -s 17M made; truncate -s 1M large"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("small", "old");
         let large = std::fs::File::create(world.path("large")).unwrap();
         large.set_len(17 << 20).unwrap();
@@ -125,19 +125,19 @@ fn a_file_that_is_too_large_is_named_and_left() {
 
 #[test]
 fn a_continued_turn_is_undone_to_where_it_began() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file"),
             ScriptedReply::error(400, "invalid_request_error", "no"),
             bash("echo two > other"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "zero\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         let outcome = agent.prompt("Work.").await;
         assert!(matches!(outcome, Outcome::Provider { .. }));
-        agent.send(Command::Continue).await;
+        agent.send(AgentCommand::Continue).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         assert!(matches!(agent.undo().await, EventKind::Undone { .. }));
         assert_eq!(world.read("file"), "zero\n");

@@ -1,21 +1,21 @@
 //! Compaction: the model writes a summary that replaces the conversation, if it is valid and shorter.
 
 use llm::script::ScriptedReply;
-use protocol::{Command, EventKind, Outcome, Usage};
+use protocol::{AgentCommand, EventKind, Outcome, Usage};
 use serde_json::{Value, json};
-use testkit::{Answer, Gate, ModelServer, Replies};
+use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, bash, done};
 
-const SUMMARY: &str = "The file is made; nothing is left to do.";
+const SUMMARY_TEXT: &str = "The file is made; nothing is left to do.";
 
-fn words() -> ScriptedReply {
+fn long_reply() -> ScriptedReply {
     ScriptedReply::text("many words ".repeat(200))
 }
 
-async fn compact(agent: &mut Agent) -> EventKind {
-    agent.send(Command::Compact).await;
+async fn compact(agent: &mut TestAgent) -> EventKind {
+    agent.send(AgentCommand::Compact).await;
     let said = |kind: &EventKind| {
         matches!(
             kind,
@@ -31,22 +31,22 @@ fn messages(body: &Value) -> &Vec<Value> {
 
 #[test]
 fn the_model_goes_on_with_the_first_words_and_the_summary() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let server = ModelServer::start([
                 bash("echo something > file"),
-                words(),
-                ScriptedReply::text(SUMMARY),
+                long_reply(),
+                ScriptedReply::text(SUMMARY_TEXT),
                 done(),
                 done(),
             ]);
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             let mut agent = world.start(wire.client(&server)).await;
             assert_eq!(agent.prompt("The task as given.").await, Outcome::Done);
             let seen = agent.seen.len();
             let compacted = compact(&mut agent).await;
             assert!(
-                matches!(&compacted, EventKind::Compacted { summary, .. } if summary == SUMMARY),
+                matches!(&compacted, EventKind::Compacted { summary, .. } if summary == SUMMARY_TEXT),
                 "{compacted:?}"
             );
             // The summary is not shown as a reply.
@@ -78,19 +78,19 @@ fn the_model_goes_on_with_the_first_words_and_the_summary() {
                 assert_eq!(last[part], asked[part], "{part}");
             }
             let text = Value::to_string;
-            assert_says(&text(asked), "many words");
+            assert_contains(&text(asked), "many words");
             let instruction = messages(asked).last().unwrap();
             assert_eq!(instruction["role"], "user");
-            assert_says(&text(instruction), "what is left to do");
+            assert_contains(&text(instruction), "what is left to do");
             let after_all = text(&after["messages"]);
             let after_all = after_all.as_str();
-            assert_says(after_all, "The task as given.");
-            assert_says(after_all, SUMMARY);
-            assert_says(after_all, "Then this.");
+            assert_contains(after_all, "The task as given.");
+            assert_contains(after_all, SUMMARY_TEXT);
+            assert_contains(after_all, "Then this.");
             assert!(!after_all.contains("many words"), "{after_all}");
             assert!(!after_all.contains("echo something"), "{after_all}");
             let resumed = text(&requests[4]["messages"]);
-            assert_says(&resumed, SUMMARY);
+            assert_contains(&resumed, SUMMARY_TEXT);
             assert!(!resumed.contains("many words"), "{resumed}");
         }
     });
@@ -98,7 +98,7 @@ fn the_model_goes_on_with_the_first_words_and_the_summary() {
 
 #[test]
 fn what_is_no_summary_is_refused_and_paid_for() {
-    within(async {
+    run_with_timeout(async {
         let usage = Usage {
             input_tokens: 60,
             output_tokens: 40,
@@ -106,10 +106,10 @@ fn what_is_no_summary_is_refused_and_paid_for() {
         };
         let cut = ScriptedReply {
             stop: Some("max_tokens".into()),
-            ..ScriptedReply::text(SUMMARY)
+            ..ScriptedReply::text(SUMMARY_TEXT)
         };
         let both = ScriptedReply {
-            text: Some(SUMMARY.into()),
+            text: Some(SUMMARY_TEXT.into()),
             ..bash("rm -r /workspace/file")
         };
         for (reply, expect) in [
@@ -128,13 +128,13 @@ fn what_is_no_summary_is_refused_and_paid_for() {
                 ..reply
             };
             let is_error = reply.error.is_some();
-            let server = ModelServer::start([words(), reply, done()]);
-            let world = World::new().await;
+            let server = ModelServer::start([long_reply(), reply, done()]);
+            let world = SessionFixture::new().await;
             world.write("file", "old\n");
             let mut agent = world.start(Wire::Anthropic.client(&server)).await;
             assert_eq!(agent.prompt("The task.").await, Outcome::Done);
             match compact(&mut agent).await {
-                EventKind::CommandRefused { reason } => assert_says(&reason, expect),
+                EventKind::CommandRefused { reason } => assert_contains(&reason, expect),
                 other => panic!("{other:?}"),
             }
             let spent = agent.kinds().filter_map(|kind| match kind {
@@ -159,7 +159,7 @@ fn what_is_no_summary_is_refused_and_paid_for() {
                 json!(["user", "assistant", "user"]),
                 "{expect}"
             );
-            assert_says(&last.to_string(), "many words");
+            assert_contains(&last.to_string(), "many words");
             assert!(!last.to_string().contains("summary"), "{expect}");
         }
     });
@@ -167,38 +167,38 @@ fn what_is_no_summary_is_refused_and_paid_for() {
 
 #[test]
 fn a_summary_under_way_can_be_interrupted() {
-    within(async {
-        let gate = Gate::new();
-        let held = Answer::reply(ScriptedReply::text(SUMMARY)).hold(3, &gate);
-        let answers = vec![words().into(), held, done().into()];
-        let server = ModelServer::start(Replies::list::<Answer>(answers));
-        let world = World::new().await;
+    run_with_timeout(async {
+        let gate = StreamGate::new();
+        let held = ScriptedAnswer::reply(ScriptedReply::text(SUMMARY_TEXT)).hold(3, &gate);
+        let answers = vec![long_reply().into(), held, done().into()];
+        let server = ModelServer::start(Replies::list::<ScriptedAnswer>(answers));
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("The task.").await, Outcome::Done);
-        agent.send(Command::Compact).await;
+        agent.send(AgentCommand::Compact).await;
         gate.reached().await;
         // Sent while it runs, handled after it.
-        agent.send(Command::prompt("Go on.")).await;
-        assert_says(&agent.refused(Command::Interrupt).await, "interrupted");
+        agent.send(AgentCommand::prompt("Go on.")).await;
+        assert_contains(&agent.refused(AgentCommand::Interrupt).await, "interrupted");
         server.hung_up(1).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         let last = server.finish().pop().unwrap().json();
-        assert_says(&last.to_string(), "many words");
+        assert_contains(&last.to_string(), "many words");
     });
 }
 
 #[test]
 fn an_undo_goes_back_before_a_summary_and_a_redo_forth() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
-            words(),
-            words(),
-            ScriptedReply::text(SUMMARY),
+            long_reply(),
+            long_reply(),
+            ScriptedReply::text(SUMMARY_TEXT),
             done(),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::OpenAi.client(&server)).await;
         assert_eq!(agent.prompt("The task.").await, Outcome::Done);
         assert_eq!(agent.prompt("The second words.").await, Outcome::Done);
@@ -218,26 +218,29 @@ fn an_undo_goes_back_before_a_summary_and_a_redo_forth() {
             .iter()
             .map(|one| one.json()["messages"].to_string())
             .collect();
-        assert_says(&requests[3], SUMMARY);
+        assert_contains(&requests[3], SUMMARY_TEXT);
         assert!(!requests[3].contains("many words"), "{}", requests[3]);
-        assert_says(&requests[4], "many words");
-        assert!(!requests[4].contains(SUMMARY), "{}", requests[4]);
+        assert_contains(&requests[4], "many words");
+        assert!(!requests[4].contains(SUMMARY_TEXT), "{}", requests[4]);
         assert!(!requests[4].contains("The second words."));
     });
 }
 
 #[test]
 fn there_must_be_something_to_sum_up_and_something_to_spend() {
-    within(async {
-        let server = ModelServer::start([words()]);
-        let world = World::new().await;
-        let once = |setup: &mut agent::Setup| setup.budget.turns = Some(1);
+    run_with_timeout(async {
+        let server = ModelServer::start([long_reply()]);
+        let world = SessionFixture::new().await;
+        let once = |setup: &mut agent::SessionSetup| setup.budget.turns = Some(1);
         let mut agent = world
             .start_with(Wire::Anthropic.client(&server), once)
             .await;
-        assert_says(&agent.refused(Command::Compact).await, "the conversation is empty");
+        assert_contains(
+            &agent.refused(AgentCommand::Compact).await,
+            "the conversation is empty",
+        );
         assert_eq!(agent.prompt("The task.").await, Outcome::Done);
-        assert_says(&agent.refused(Command::Compact).await, "budget");
+        assert_contains(&agent.refused(AgentCommand::Compact).await, "budget");
         agent.end().await;
         server.finish();
     });
@@ -245,29 +248,29 @@ fn there_must_be_something_to_sum_up_and_something_to_spend() {
 
 #[test]
 fn a_turn_that_was_cut_short_goes_on_after_a_summary() {
-    within(async {
-        let gate = Gate::new();
-        let held = Answer::reply(words()).hold(9, &gate);
+    run_with_timeout(async {
+        let gate = StreamGate::new();
+        let held = ScriptedAnswer::reply(long_reply()).hold(9, &gate);
         let answers = vec![
-            words().into(),
+            long_reply().into(),
             held,
-            ScriptedReply::text(SUMMARY).into(),
+            ScriptedReply::text(SUMMARY_TEXT).into(),
             done().into(),
         ];
-        let server = ModelServer::start(Replies::list::<Answer>(answers));
-        let world = World::new().await;
+        let server = ModelServer::start(Replies::list::<ScriptedAnswer>(answers));
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("The task.").await, Outcome::Done);
-        agent.send(Command::prompt("More.")).await;
+        agent.send(AgentCommand::prompt("More.")).await;
         gate.reached().await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         let compacted = compact(&mut agent).await;
         assert!(
             matches!(compacted, EventKind::Compacted { .. }),
             "{compacted:?}"
         );
-        agent.send(Command::Continue).await;
+        agent.send(AgentCommand::Continue).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         server.finish();

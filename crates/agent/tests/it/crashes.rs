@@ -1,11 +1,11 @@
 //! A process that dies after any event leaves a session that can be resumed.
 
 use llm::script::ScriptedReply;
-use protocol::{Command, EventKind, Outcome};
+use protocol::{AgentCommand, EventKind, Outcome};
 use serde_json::json;
-use testkit::{Answer, Gate, ModelServer, Replies};
+use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
 
-use crate::harness::{World, assert_says, within};
+use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, bash, calls, done};
 
 /// A session with something of each kind.
@@ -41,9 +41,9 @@ fn script() -> Vec<ScriptedReply> {
     ]
 }
 
-async fn lived(wire: Wire) -> World {
+async fn recorded_session(wire: Wire) -> SessionFixture {
     let server = ModelServer::start(script());
-    let world = World::new().await;
+    let world = SessionFixture::new().await;
     world.write("file", "first\n");
     let mut agent = world.start(wire.client(&server)).await;
     assert_eq!(agent.prompt("One.").await, Outcome::Done);
@@ -58,9 +58,9 @@ async fn lived(wire: Wire) -> World {
 
 #[test]
 fn a_session_goes_on_from_every_event() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let mut world = lived(wire).await;
+            let mut world = recorded_session(wire).await;
             let whole = world.session.clone();
             let events = world.events().await;
             assert!(events.len() > 20, "{}", events.len());
@@ -70,7 +70,7 @@ fn a_session_goes_on_from_every_event() {
                 world.fork(seq).await;
                 let mut agent = world.start(wire.client(&server)).await;
                 let last = &events[seq as usize - 1].kind;
-                agent.send(Command::Continue).await;
+                agent.send(AgentCommand::Continue).await;
                 let over = |kind: &EventKind| {
                     matches!(
                         kind,
@@ -98,8 +98,8 @@ fn a_session_goes_on_from_every_event() {
 
 #[test]
 fn a_new_prompt_will_do_instead_of_going_on() {
-    within(async {
-        let mut world = lived(Wire::Anthropic).await;
+    run_with_timeout(async {
+        let mut world = recorded_session(Wire::Anthropic).await;
         let whole = world.session.clone();
         let count = world.events().await.len() as u64;
         let server = ModelServer::start(Replies::decide(|_| done()));
@@ -123,40 +123,40 @@ fn a_new_prompt_will_do_instead_of_going_on() {
 /// The process is really killed, in the middle of a call.
 #[test]
 fn a_call_that_was_cut_off_gets_a_result_that_says_so() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let server = ModelServer::start([bash("echo started >> file; sleep 1000"), done()]);
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             let mut agent = world.start(wire.client(&server)).await;
-            agent.send(Command::prompt("Work.")).await;
+            agent.send(AgentCommand::prompt("Work.")).await;
             let begun = |kind: &EventKind| matches!(kind, EventKind::ToolStarted { .. });
             agent.until(begun).await;
             agent.kill().await;
 
             let mut agent = world.start(wire.client(&server)).await;
-            agent.send(Command::Continue).await;
+            agent.send(AgentCommand::Continue).await;
             assert_eq!(agent.ended().await, Outcome::Done);
             agent.end().await;
             let requests = server.finish();
             let body = String::from_utf8(requests[1].body.to_vec()).unwrap();
-            assert_says(&body, "It may or may not have taken effect");
+            assert_contains(&body, "It may or may not have taken effect");
         }
     });
 }
 
 #[test]
 fn a_reply_that_was_cut_off_is_asked_for_again() {
-    within(async {
-        let gate = Gate::new();
-        let held = Answer::reply(ScriptedReply::text("one two three")).hold(4, &gate);
+    run_with_timeout(async {
+        let gate = StreamGate::new();
+        let held = ScriptedAnswer::reply(ScriptedReply::text("one two three")).hold(4, &gate);
         let server = ModelServer::start([held, done().into()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(Command::prompt("Work.")).await;
+        agent.send(AgentCommand::prompt("Work.")).await;
         gate.reached().await;
         agent.kill().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(Command::Continue).await;
+        agent.send(AgentCommand::Continue).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         let requests = server.finish();
@@ -169,15 +169,15 @@ fn a_reply_that_was_cut_off_is_asked_for_again() {
 
 #[test]
 fn a_session_that_is_done_has_nothing_to_continue() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
-        agent.send(Command::Continue).await;
+        agent.send(AgentCommand::Continue).await;
         agent.until(refused).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        agent.send(Command::Continue).await;
+        agent.send(AgentCommand::Continue).await;
         agent.until(refused).await;
         assert_eq!(agent.prompt("More.").await, Outcome::Done);
         agent.end().await;

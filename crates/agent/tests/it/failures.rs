@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use llm::script::{ScriptedError, ScriptedReply};
 use protocol::{EventKind, Outcome};
-use testkit::{Answer, ModelServer, RawChunk, Recorded, Replies};
+use testkit::{ModelServer, RawChunk, RecordedRequest, Replies, ScriptedAnswer};
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, bash, done};
 
-fn failing(status: u16, kind: &str, after: Option<usize>) -> Answer {
+fn failing(status: u16, kind: &str, after: Option<usize>) -> ScriptedAnswer {
     let error = ScriptedError {
         status,
         kind: kind.to_owned(),
@@ -17,19 +17,19 @@ fn failing(status: u16, kind: &str, after: Option<usize>) -> Answer {
         after,
         headers: Vec::new(),
     };
-    Answer::reply(ScriptedReply {
+    ScriptedAnswer::reply(ScriptedReply {
         error: Some(error),
         ..ScriptedReply::text("one two three")
     })
 }
 
-fn retries(agent: &Agent) -> usize {
+fn retries(agent: &TestAgent) -> usize {
     let is_retry = |kind: &&EventKind| matches!(kind, EventKind::Retrying { .. });
     agent.kinds().filter(is_retry).count()
 }
 
 /// Texts of all replies so far.
-fn said(agent: &Agent) -> Vec<String> {
+fn said(agent: &TestAgent) -> Vec<String> {
     agent
         .kinds()
         .filter_map(|kind| match kind {
@@ -41,9 +41,9 @@ fn said(agent: &Agent) -> Vec<String> {
 
 #[test]
 fn what_may_pass_is_asked_again() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let garbage = |bytes: &'static [u8]| Answer::raw([RawChunk::bytes(bytes)]);
+            let garbage = |bytes: &'static [u8]| ScriptedAnswer::raw([RawChunk::bytes(bytes)]);
             let failures = vec![
                 failing(408, "timeout_error", None),
                 failing(409, "conflict_error", None),
@@ -55,20 +55,20 @@ fn what_may_pass_is_asked_again() {
                 failing(529, "overloaded_error", None),
                 failing(529, "overloaded_error", Some(0)),
                 failing(500, "api_error", Some(3)),
-                Answer::body(502, "text/html", "<h1>Bad gateway</h1>"),
-                Answer::hang_up(),
+                ScriptedAnswer::body(502, "text/html", "<h1>Bad gateway</h1>"),
+                ScriptedAnswer::hang_up(),
                 garbage(b""),
                 garbage(b"data: {\"type\": \"message_st\n\n"),
                 garbage(b"\xff\xfe\x00data\n\n"),
                 garbage(b"<html>not a stream</html>"),
-                Answer::reply(done()).insert(2, "data: {broken\n\n"),
+                ScriptedAnswer::reply(done()).insert(2, "data: {broken\n\n"),
             ];
             let count = failures.len();
             let script = failures
                 .into_iter()
                 .flat_map(|failure| [failure, done().into()]);
             let server = ModelServer::start(Replies::list(script));
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             let mut agent = world.start(wire.client(&server)).await;
             for number in 1..=count {
                 let outcome = agent.prompt("Try.").await;
@@ -85,9 +85,9 @@ fn what_may_pass_is_asked_again() {
 
 #[test]
 fn what_will_not_pass_ends_the_turn_and_not_the_session() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             // The failure, and how often it is retried before the turn ends.
             let failures = [
                 (failing(401, "authentication_error", None), 1),
@@ -99,7 +99,7 @@ fn what_will_not_pass_ends_the_turn_and_not_the_session() {
                     1,
                 ),
                 (failing(529, "overloaded_error", None), 6),
-                (Answer::hang_up(), 6),
+                (ScriptedAnswer::hang_up(), 6),
             ];
             let script = failures.iter().flat_map(|(failure, times)| {
                 let mut answers = vec![failure.clone(); *times];
@@ -128,17 +128,17 @@ fn what_will_not_pass_ends_the_turn_and_not_the_session() {
 
 #[test]
 fn a_turn_that_a_provider_ended_can_be_continued() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo first"),
             ScriptedReply::error(401, "authentication_error", "no"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         let outcome = agent.prompt("Do it.").await;
         assert!(matches!(outcome, Outcome::Provider { .. }), "{outcome:?}");
-        agent.send(protocol::Command::Continue).await;
+        agent.send(protocol::AgentCommand::Continue).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         let requests = server.finish();
@@ -151,9 +151,9 @@ fn a_turn_that_a_provider_ended_can_be_continued() {
 }
 
 /// Answers prompts of the form `cut N` with a reply that breaks off after N events, once each.
-fn cutting(cut: impl Fn(ScriptedReply, usize) -> Answer + Send + 'static) -> Replies {
+fn cut_replies(cut: impl Fn(ScriptedReply, usize) -> ScriptedAnswer + Send + 'static) -> Replies {
     let mut seen = HashSet::new();
-    Replies::decide(move |request: &Recorded| {
+    Replies::decide(move |request: &RecordedRequest| {
         let body = request.json();
         let last = body["messages"].as_array().unwrap().last().unwrap().clone();
         let content = last["content"].to_string();
@@ -179,7 +179,7 @@ async fn check_cuts(wire: Wire, replies: Replies) {
     /// More than the events of the reply, on either wire.
     const EVENTS: usize = 20;
     let server = ModelServer::start(replies);
-    let world = World::new().await;
+    let world = SessionFixture::new().await;
     let mut agent = world.start(wire.client(&server)).await;
     for number in 0..EVENTS {
         let outcome = agent.prompt(&format!("cut {number}")).await;
@@ -197,36 +197,36 @@ async fn check_cuts(wire: Wire, replies: Replies) {
 
 #[test]
 fn a_stream_that_breaks_between_any_two_events_is_asked_again() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let broken = |mut reply: ScriptedReply, after| {
                 reply.cut_after = Some(after);
                 reply.into()
             };
-            check_cuts(wire, cutting(broken)).await;
+            check_cuts(wire, cut_replies(broken)).await;
         }
     });
 }
 
 #[test]
 fn a_stream_that_ends_early_as_if_that_were_all_is_asked_again() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let ended = |reply: ScriptedReply, after| Answer::reply(reply).end_after(after);
-            check_cuts(wire, cutting(ended)).await;
+            let ended = |reply: ScriptedReply, after| ScriptedAnswer::reply(reply).end_after(after);
+            check_cuts(wire, cut_replies(ended)).await;
         }
     });
 }
 
 #[test]
 fn the_error_says_what_the_provider_said() {
-    within(async {
+    run_with_timeout(async {
         let refusal = ScriptedReply::error(400, "invalid_request_error", "that is not how");
         let server = ModelServer::start(refusal);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         match agent.prompt("Try.").await {
-            Outcome::Provider { reason, .. } => assert_says(&reason, "that is not how"),
+            Outcome::Provider { reason, .. } => assert_contains(&reason, "that is not how"),
             other => panic!("{other:?}"),
         }
         agent.end().await;

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use agent::{AgentError, Approvals, Budget, Chosen, NoOtherModel, Price, Setup};
+use agent::{AgentError, Approvals, Budget, ChosenModel, NoModels, SessionSetup, UsagePricing};
 use jsonschema::Validator;
 use llm::Model;
-use protocol::{Block, Command, Event, EventKind, Outcome, SessionId, Spending};
+use protocol::{AgentCommand, Block, Event, EventKind, Outcome, SessionId, Spending};
 use sandbox::SandboxSpec;
 use serde_json::Value;
-use store::{Store, StoreError};
+use store::{SessionStore, StoreError};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tools::ToolSet;
 
 /// A test that takes longer is considered hung. Far longer than any test takes.
-const PATIENCE: Duration = Duration::from_secs(100);
+const TEST_TIMEOUT: Duration = Duration::from_secs(100);
 
 static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
     let schema: Value =
@@ -31,32 +31,34 @@ static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
 });
 
 /// Runs a test, and fails it if it hangs.
-pub(crate) fn within(test: impl Future<Output = ()>) {
+pub(crate) fn run_with_timeout(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap()
         .block_on(async {
-            tokio::time::timeout(PATIENCE, test)
+            tokio::time::timeout(TEST_TIMEOUT, test)
                 .await
                 .expect("the test hangs");
         });
 }
 
 /// Workspace, store and id of a session.
-pub(crate) struct World {
+pub(crate) struct SessionFixture {
     folder: TempDir,
-    pub(crate) store: Store,
+    pub(crate) store: SessionStore,
     pub(crate) session: SessionId,
 }
 
-impl World {
+impl SessionFixture {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("workspace")).unwrap();
         Self {
-            store: Store::open(&folder.path().join("store")).await.unwrap(),
+            store: SessionStore::open(&folder.path().join("store"))
+                .await
+                .unwrap(),
             session: new_session(),
             folder,
         }
@@ -100,7 +102,7 @@ impl World {
     }
 
     /// The setup of the session, or of its continuation if it exists.
-    pub(crate) async fn setup(&self, model: Arc<dyn Model>) -> Setup {
+    pub(crate) async fn setup(&self, model: Arc<dyn Model>) -> SessionSetup {
         let is_new = self.store.summary(&self.session).await.is_err();
         let (journal, history) = if is_new {
             (
@@ -110,16 +112,16 @@ impl World {
         } else {
             self.store.claim(&self.session).await.unwrap()
         };
-        Setup {
+        SessionSetup {
             store: self.store.clone(),
             journal,
             history,
-            model: Chosen {
+            model: ChosenModel {
                 model,
-                price: Price::unknown(),
+                price: UsagePricing::unknown(),
                 window: None,
             },
-            models: Arc::new(NoOtherModel),
+            models: Arc::new(NoModels),
             sandbox: SandboxSpec::new(self.workspace()),
             tools: ToolSet::standard(),
             budget: Budget::default(),
@@ -129,21 +131,21 @@ impl World {
         }
     }
 
-    pub(crate) async fn start(&self, model: Arc<dyn Model>) -> Agent {
+    pub(crate) async fn start(&self, model: Arc<dyn Model>) -> TestAgent {
         self.start_with(model, |_| {}).await
     }
 
     pub(crate) async fn start_with(
         &self,
         model: Arc<dyn Model>,
-        change: impl FnOnce(&mut Setup),
-    ) -> Agent {
+        change: impl FnOnce(&mut SessionSetup),
+    ) -> TestAgent {
         let mut setup = self.setup(model).await;
         let known = setup.history.len();
         change(&mut setup);
         let (commands, orders) = mpsc::channel(16);
         let (teller, events) = mpsc::channel(256);
-        Agent {
+        TestAgent {
             commands,
             events,
             task: tokio::spawn(agent::run(setup, orders, teller)),
@@ -162,26 +164,26 @@ pub(crate) fn new_session() -> SessionId {
 }
 
 /// A running session.
-pub(crate) struct Agent {
-    commands: mpsc::Sender<Command>,
+pub(crate) struct TestAgent {
+    commands: mpsc::Sender<AgentCommand>,
     events: mpsc::Receiver<Event>,
     task: JoinHandle<Result<(), AgentError>>,
     /// All events so far.
     pub(crate) seen: Vec<Event>,
     /// How many events the session had before.
     known: usize,
-    store: Store,
+    store: SessionStore,
     session: SessionId,
 }
 
-impl Agent {
-    pub(crate) async fn send(&self, command: Command) {
+impl TestAgent {
+    pub(crate) async fn send(&self, command: AgentCommand) {
         self.commands.send(command).await.unwrap();
     }
 
     /// Runs one turn, from its prompt to its end.
     pub(crate) async fn prompt(&mut self, text: &str) -> Outcome {
-        self.send(Command::prompt(text)).await;
+        self.send(AgentCommand::prompt(text)).await;
         self.ended().await
     }
 
@@ -201,7 +203,7 @@ impl Agent {
                 panic!("the session ended first: {:?}", (&mut self.task).await);
             };
             let kind = event.kind.clone();
-            self.note(event);
+            self.add_event(event);
             if is_it(&kind) {
                 return kind;
             }
@@ -210,7 +212,7 @@ impl Agent {
 
     /// Undoes the last turn. Returns the event that reports or refuses it.
     pub(crate) async fn undo(&mut self) -> EventKind {
-        self.send(Command::Undo).await;
+        self.send(AgentCommand::Undo).await;
         let said = |kind: &EventKind| {
             matches!(
                 kind,
@@ -222,7 +224,7 @@ impl Agent {
 
     /// Reverts the last undo. Returns the event that reports or refuses it.
     pub(crate) async fn redo(&mut self) -> EventKind {
-        self.send(Command::Redo).await;
+        self.send(AgentCommand::Redo).await;
         let said = |kind: &EventKind| {
             matches!(
                 kind,
@@ -233,7 +235,7 @@ impl Agent {
     }
 
     /// Why a command was refused. Fails if it is not.
-    pub(crate) async fn refused(&mut self, command: Command) -> String {
+    pub(crate) async fn refused(&mut self, command: AgentCommand) -> String {
         self.send(command).await;
         let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
         match self.until(refused).await {
@@ -245,17 +247,17 @@ impl Agent {
     /// The error that ends a session before its commands are closed.
     pub(crate) async fn failed(mut self) -> AgentError {
         while let Some(event) = self.events.recv().await {
-            self.note(event);
+            self.add_event(event);
         }
         (&mut self.task).await.unwrap().unwrap_err()
     }
 
-    fn note(&mut self, event: Event) {
+    fn add_event(&mut self, event: Event) {
         let value = serde_json::to_value(&event).unwrap();
         if let Err(error) = SCHEMA.validate(&value) {
             panic!("{error}: {value}");
         }
-        assert_eq!(event.seq.is_some(), event.kind.lasts(), "{event:?}");
+        assert_eq!(event.seq.is_some(), event.kind.is_lasting(), "{event:?}");
         self.seen.push(event);
     }
 
@@ -270,10 +272,10 @@ impl Agent {
     pub(crate) async fn close(&mut self) -> Result<(), AgentError> {
         self.commands = mpsc::channel(1).0;
         while let Some(event) = self.events.recv().await {
-            self.note(event);
+            self.add_event(event);
         }
         let outcome = (&mut self.task).await.unwrap();
-        let lasting = self.seen.iter().filter(|event| event.kind.lasts());
+        let lasting = self.seen.iter().filter(|event| event.kind.is_lasting());
         let lasting: Vec<&Event> = lasting.collect();
         let stored = match self.store.events(&self.session).await {
             // No turn was started, so nothing is stored.
@@ -305,7 +307,7 @@ impl Agent {
 }
 
 /// Whether it is the checkpoint at the end of a turn, after which the session is idle.
-pub(crate) fn is_after(kind: &EventKind) -> bool {
+pub(crate) fn is_after_checkpoint(kind: &EventKind) -> bool {
     let after = protocol::Moment::After;
     matches!(kind, EventKind::CheckpointMade { moment, .. } if *moment == after)
 }
@@ -328,6 +330,6 @@ pub(crate) fn text(content: &[Block]) -> String {
 
 /// Asserts that a text contains another.
 #[track_caller]
-pub(crate) fn assert_says(text: &str, says: &str) {
+pub(crate) fn assert_contains(text: &str, says: &str) {
     assert!(text.contains(says), "no `{says}` in: {text}");
 }

@@ -3,27 +3,27 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use agent::{Approvals, Setup};
-use egress::{Allow, Answers, Gate, Resolver};
+use agent::{Approvals, SessionSetup};
+use egress::{AllowList, EgressGate, ResolveFuture, Resolver};
 use llm::script::ScriptedReply;
-use protocol::{Action, Command, EventKind, Outcome, Rule, Scope, Subject};
+use protocol::{AgentCommand, ApprovalRule, EventKind, Outcome, RuleAction, Scope, Subject};
 use sandbox::Network;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::approvals::{ONCE, audited, recorded};
-use crate::harness::{Agent, World, assert_says, within};
+use crate::approvals::{ONCE, open_audit_log, recorded};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{bash, done, scripted};
 
 /// A web server that answers every request with the same text.
-struct Server {
+struct TextServer {
     port: u16,
     _tasks: JoinSet<()>,
 }
 
-async fn serve() -> Server {
+async fn serve_text() -> TextServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut tasks = JoinSet::new();
@@ -42,22 +42,22 @@ async fn serve() -> Server {
             let _ = client.write_all(answer.as_bytes()).await;
         }
     });
-    Server {
+    TextServer {
         port,
         _tasks: tasks,
     }
 }
 
 /// Resolves every name to this machine.
-struct Loopback;
+struct LoopbackResolver;
 
-impl Resolver for Loopback {
-    fn resolve<'a>(&'a self, _: &'a str) -> Answers<'a> {
+impl Resolver for LoopbackResolver {
+    fn resolve<'a>(&'a self, _: &'a str) -> ResolveFuture<'a> {
         Box::pin(async { Ok(vec![IpAddr::from([127, 0, 0, 1])]) })
     }
 }
 
-impl Server {
+impl TextServer {
     fn target(&self, name: &str) -> String {
         format!("{name}:{}", self.port)
     }
@@ -65,11 +65,11 @@ impl Server {
     /// A network in which every public name resolves to this server. The rule for its address is
     /// required, because loopback is otherwise denied under any name.
     fn network(&self) -> Network {
-        let allow = Allow::parse([format!("127.0.0.1:{}", self.port)]).unwrap();
-        Network::Gated(Gate::from(allow).with_resolver(Arc::new(Loopback)))
+        let allow = AllowList::parse([format!("127.0.0.1:{}", self.port)]).unwrap();
+        Network::Gated(EgressGate::from(allow).with_resolver(Arc::new(LoopbackResolver)))
     }
 
-    fn asking(&self, rules: &[Rule]) -> impl FnOnce(&mut Setup) + use<> {
+    fn asking(&self, rules: &[ApprovalRule]) -> impl FnOnce(&mut SessionSetup) + use<> {
         let approvals = Approvals::new(rules, true).unwrap();
         let network = self.network();
         move |setup| {
@@ -93,8 +93,8 @@ impl Server {
     }
 }
 
-fn about(host: &str, action: Action) -> Rule {
-    Rule {
+fn host_rule(host: &str, action: RuleAction) -> ApprovalRule {
+    ApprovalRule {
         subject: Subject::Host {
             host: host.to_owned(),
         },
@@ -102,7 +102,7 @@ fn about(host: &str, action: Action) -> Rule {
     }
 }
 
-fn networks(agent: &Agent) -> Vec<Vec<String>> {
+fn networks(agent: &TestAgent) -> Vec<Vec<String>> {
     let changed = agent.kinds().filter_map(|kind| match kind {
         EventKind::NetworkChanged { network } => Some(network.clone()),
         _ => None,
@@ -112,10 +112,10 @@ fn networks(agent: &Agent) -> Vec<Vec<String>> {
 
 #[test]
 fn a_connection_waits_for_its_answer() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
-        let (log, audit) = audited(&world);
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
+        let (log, audit) = open_audit_log(&world);
         let replies = vec![
             server.fetch("a.test"),
             server.fetch("a.test"),
@@ -135,7 +135,7 @@ fn a_connection_waits_for_its_answer() {
             .until(|kind| matches!(kind, EventKind::Ready { .. }))
             .await;
         assert!(matches!(ready, EventKind::Ready { asks: true, .. }));
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
 
         let question = agent.question().await;
         let target = server.target("a.test");
@@ -147,23 +147,23 @@ fn a_connection_waits_for_its_answer() {
 
         // An answer for once holds once, but a denial holds for the turn, because programs retry at once.
         let question = agent.question().await;
-        assert_says(&agent.results()[0].0, "from the host");
+        assert_contains(&agent.results()[0].0, "from the host");
         agent.decide(question.number, false, ONCE).await;
         assert_eq!(agent.ended().await, Outcome::Done);
-        assert_eq!(agent.questions(), 2);
+        assert_eq!(agent.question_count(), 2);
         for (text, _) in &agent.results()[1..] {
-            assert_says(
+            assert_contains(
                 text,
                 &format!("`{target}` is not opened: the person said no"),
             );
         }
         assert!(networks(&agent).is_empty());
 
-        agent.send(Command::prompt("Again.")).await;
+        agent.send(AgentCommand::prompt("Again.")).await;
         let question = agent.question().await;
         agent.decide(question.number, true, ONCE).await;
         assert_eq!(agent.ended().await, Outcome::Done);
-        assert_says(&agent.results()[3].0, "from the host");
+        assert_contains(&agent.results()[3].0, "from the host");
         agent.end().await;
 
         let what = format!("connect to {target}");
@@ -180,10 +180,10 @@ fn a_connection_waits_for_its_answer() {
 
 #[test]
 fn an_answer_for_the_session_becomes_a_rule() {
-    within(async {
-        let server = serve().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
         for scope in [Scope::Session, Scope::Always] {
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             let replies = vec![
                 server.fetch("a.test"),
                 server.fetch("a.test"),
@@ -194,7 +194,7 @@ fn an_answer_for_the_session_becomes_a_rule() {
             let mut agent = world
                 .start_with(scripted(replies), server.asking(&[]))
                 .await;
-            agent.send(Command::prompt("Begin.")).await;
+            agent.send(AgentCommand::prompt("Begin.")).await;
             let question = agent.question().await;
             agent.decide(question.number, true, scope).await;
             let question = agent.question().await;
@@ -204,14 +204,14 @@ fn an_answer_for_the_session_becomes_a_rule() {
             );
             agent.decide(question.number, false, scope).await;
             assert_eq!(agent.ended().await, Outcome::Done);
-            assert_eq!(agent.questions(), 2);
+            assert_eq!(agent.question_count(), 2);
             let results = agent.results();
             for (text, _) in &results[..2] {
-                assert_says(text, "from the host");
+                assert_contains(text, "from the host");
             }
-            assert_says(&results[2].0, "the person said no");
+            assert_contains(&results[2].0, "the person said no");
             let denied = server.target("b.test");
-            assert_says(&results[3].0, &format!("rule `{denied}` denies `{denied}`"));
+            assert_contains(&results[3].0, &format!("rule `{denied}` denies `{denied}`"));
             let open = vec![server.target("127.0.0.1"), server.target("a.test")];
             assert_eq!(networks(&agent), [open]);
             agent.end().await;
@@ -221,13 +221,13 @@ fn an_answer_for_the_session_becomes_a_rule() {
 
 #[test]
 fn rules_speak_before_the_person() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         let rules = [
-            about(&format!("*.test:{}", server.port), Action::Allow),
-            about(&server.target("no.test"), Action::Deny),
-            about(&server.target("ask.test"), Action::Ask),
+            host_rule(&format!("*.test:{}", server.port), RuleAction::Allow),
+            host_rule(&server.target("no.test"), RuleAction::Deny),
+            host_rule(&server.target("ask.test"), RuleAction::Ask),
         ];
         let replies = vec![
             server.fetch("any.test"),
@@ -238,25 +238,25 @@ fn rules_speak_before_the_person() {
         let mut agent = world
             .start_with(scripted(replies), server.asking(&rules))
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let question = agent.question().await;
         let asked = server.target("ask.test");
         assert_eq!(question.why, format!("rule `{asked}` says to ask"));
         agent.decide(question.number, true, ONCE).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         let results = agent.results();
-        assert_says(&results[0].0, "from the host");
-        assert_says(&results[1].0, "denies");
-        assert_says(&results[2].0, "from the host");
+        assert_contains(&results[0].0, "from the host");
+        assert_contains(&results[1].0, "denies");
+        assert_contains(&results[2].0, "from the host");
         agent.end().await;
     });
 }
 
 #[test]
 fn a_host_can_be_opened_at_any_time() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         let replies = vec![
             server.fetch("a.test"),
             done(),
@@ -266,7 +266,7 @@ fn a_host_can_be_opened_at_any_time() {
         let mut agent = world
             .start_with(scripted(replies), server.asking(&[]))
             .await;
-        let allow = |host: String| Command::AllowHost { host };
+        let allow = |host: String| AgentCommand::AllowHost { host };
         for (host, expect) in [
             (
                 "https://a.test/",
@@ -284,15 +284,15 @@ fn a_host_can_be_opened_at_any_time() {
         }
         agent.send(allow(server.target("a.test"))).await;
         assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
-        assert_says(&agent.results()[0].0, "from the host");
-        assert_eq!(agent.questions(), 0);
+        assert_contains(&agent.results()[0].0, "from the host");
+        assert_eq!(agent.question_count(), 0);
 
         // Questions about an allowed host need no answer.
-        agent.send(Command::prompt("Next.")).await;
+        agent.send(AgentCommand::prompt("Next.")).await;
         let question = agent.question().await;
         agent.send(allow(server.target("b.test"))).await;
         assert_eq!(agent.ended().await, Outcome::Done);
-        assert_says(&agent.results()[1].0, "from the host");
+        assert_contains(&agent.results()[1].0, "from the host");
         assert_eq!(agent.decisions(), [(question.number, Some(true))]);
         assert_eq!(networks(&agent).last().unwrap().len(), 3);
         agent.end().await;
@@ -301,16 +301,16 @@ fn a_host_can_be_opened_at_any_time() {
 
 #[test]
 fn a_sandbox_without_a_proxy_opens_no_host() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let mut agent = world.start(scripted(vec![done()])).await;
         let ready = agent
             .until(|kind| matches!(kind, EventKind::Ready { .. }))
             .await;
         assert!(matches!(ready, EventKind::Ready { asks: false, .. }));
         let host = "a.test".to_owned();
-        agent.send(Command::AllowHost { host }).await;
-        assert_says(&agent.refusal().await, "no proxy");
+        agent.send(AgentCommand::AllowHost { host }).await;
+        assert_contains(&agent.refusal().await, "no proxy");
         assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
         agent.end().await;
     });
@@ -319,12 +319,12 @@ fn a_sandbox_without_a_proxy_opens_no_host() {
 /// Configured rules apply also where nobody can be asked.
 #[test]
 fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         let rules = [
-            about(&server.target("localhost"), Action::Allow),
-            about("ask.test", Action::Ask),
+            host_rule(&server.target("localhost"), RuleAction::Allow),
+            host_rule("ask.test", RuleAction::Ask),
         ];
         let fetch = |url: &str| {
             bash(&format!(
@@ -344,10 +344,10 @@ fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
             .await;
         assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
         let results = agent.results();
-        assert_says(&results[0].0, "from the host");
-        assert_says(&results[1].0, "nobody can be asked here");
-        assert_says(&results[2].0, "no rule allows `other.test:80`");
-        assert_eq!(agent.questions(), 0);
+        assert_contains(&results[0].0, "from the host");
+        assert_contains(&results[1].0, "nobody can be asked here");
+        assert_contains(&results[2].0, "no rule allows `other.test:80`");
+        assert_eq!(agent.question_count(), 0);
         let started = agent.kinds().find_map(|kind| match kind {
             EventKind::SandboxStarted { network, .. } => Some(network.clone()),
             _ => None,
@@ -359,35 +359,35 @@ fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
 
 #[test]
 fn an_interruption_takes_questions_about_hosts_back() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         let replies = vec![server.fetch("a.test"), server.fetch("a.test"), done()];
         let mut agent = world
             .start_with(scripted(replies), server.asking(&[]))
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let question = agent.question().await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         assert_eq!(agent.decisions(), [(question.number, None)]);
         agent.decide(question.number, true, Scope::Always).await;
-        assert_says(&agent.refusal().await, "is not open");
+        assert_contains(&agent.refusal().await, "is not open");
         // A withdrawn question is no answer: the next attempt asks again.
-        agent.send(Command::prompt("Again.")).await;
+        agent.send(AgentCommand::prompt("Again.")).await;
         let question = agent.question().await;
         agent.decide(question.number, true, ONCE).await;
         assert_eq!(agent.ended().await, Outcome::Done);
-        assert_says(&agent.results().last().unwrap().0, "from the host");
+        assert_contains(&agent.results().last().unwrap().0, "from the host");
         agent.end().await;
     });
 }
 
 #[test]
 fn what_goes_on_in_the_background_asks_between_turns_too() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         let script = format!(
             "until [ -e go ]; do sleep 0.02; done; ({}) > out; mv out answer",
             server.script("a.test")
@@ -408,23 +408,23 @@ fn what_goes_on_in_the_background_asks_between_turns_too() {
         let question = agent.question().await;
         agent.decide(question.number, true, ONCE).await;
         assert_eq!(agent.prompt("Wait for it.").await, Outcome::Done);
-        assert_says(&world.read("answer"), "from the host");
+        assert_contains(&world.read("answer"), "from the host");
         agent.end().await;
     });
 }
 
 #[test]
 fn a_session_ends_with_its_questions_open() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         let script = format!("({}) > answer", server.script("a.test"));
         let background =
             ScriptedReply::call("bash", json!({"command": script, "background": true}));
         let mut agent = world
             .start_with(scripted(vec![background, done()]), server.asking(&[]))
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let question = agent.question().await;
         agent.close().await.unwrap();
         assert_eq!(agent.decisions(), [(question.number, None)]);
@@ -433,9 +433,9 @@ fn a_session_ends_with_its_questions_open() {
 
 #[test]
 fn a_hundred_connections_are_one_question() {
-    within(async {
-        let server = serve().await;
-        let world = World::new().await;
+    run_with_timeout(async {
+        let server = serve_text().await;
+        let world = SessionFixture::new().await;
         // Connections beyond the waiting limit are refused at once.
         let script = format!(
             "for number in $(seq 100); do ({}) > out.$number & done; wait; \
@@ -446,12 +446,12 @@ fn a_hundred_connections_are_one_question() {
         let mut agent = world
             .start_with(scripted(vec![bash(&script), done()]), server.asking(&[]))
             .await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let question = agent.question().await;
         agent.decide(question.number, true, Scope::Session).await;
         assert_eq!(agent.ended().await, Outcome::Done);
-        assert_eq!(agent.questions(), 1);
-        assert_says(&agent.results()[0].0, "100\nreached\n");
+        assert_eq!(agent.question_count(), 1);
+        assert_contains(&agent.results()[0].0, "100\nreached\n");
         agent.end().await;
     });
 }

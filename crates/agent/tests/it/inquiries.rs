@@ -5,17 +5,17 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use llm::script::ScriptedReply;
-use protocol::{Change, Command, EventKind, Outcome};
+use protocol::{AgentCommand, Change, EventKind, Outcome};
 use serde_json::json;
-use tools::{Access, ToolSet};
+use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{bash, calls, done, scripted};
 use crate::stubs;
 use crate::tree::chmod;
 
-async fn files(agent: &mut Agent) -> (Vec<String>, bool) {
-    agent.send(Command::ListFiles).await;
+async fn files(agent: &mut TestAgent) -> (Vec<String>, bool) {
+    agent.send(AgentCommand::ListFiles).await;
     let told = |kind: &EventKind| matches!(kind, EventKind::Files { .. });
     match agent.until(told).await {
         EventKind::Files { paths, is_cut } => (paths, is_cut),
@@ -24,8 +24,8 @@ async fn files(agent: &mut Agent) -> (Vec<String>, bool) {
 }
 
 /// The changes shown, by path, and the number of those left out.
-async fn differences(agent: &mut Agent) -> (BTreeMap<String, Option<String>>, u64) {
-    agent.send(Command::Diff).await;
+async fn differences(agent: &mut TestAgent) -> (BTreeMap<String, Option<String>>, u64) {
+    agent.send(AgentCommand::Diff).await;
     let told = |kind: &EventKind| matches!(kind, EventKind::Differs { .. });
     match agent.until(told).await {
         EventKind::Differs { changes, left_out } => {
@@ -40,8 +40,8 @@ async fn differences(agent: &mut Agent) -> (BTreeMap<String, Option<String>>, u6
 
 #[test]
 fn files_are_listed_without_what_is_ignored_and_without_a_trace() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         world.write("src/main.rs", "x");
         world.write("src/deep/er/file", "x");
         world.write(".hidden", "x");
@@ -72,11 +72,11 @@ fn files_are_listed_without_what_is_ignored_and_without_a_trace() {
 
 #[test]
 fn what_is_asked_last_is_answered_before_the_end() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         world.write("file", "x");
         let agent = world.start(scripted(vec![done()])).await;
-        agent.send(Command::ListFiles).await;
+        agent.send(AgentCommand::ListFiles).await;
         let events = agent.end().await;
         let answered = |kind: &EventKind| matches!(kind, EventKind::Files { .. });
         assert!(events.iter().any(|event| answered(&event.kind)));
@@ -85,13 +85,14 @@ fn what_is_asked_last_is_answered_before_the_end() {
 
 #[test]
 fn a_turn_is_not_held_up_and_does_not_hold_up() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
-        let (wait, mut log, go) = stubs::held("wait", Access::Changes);
+        let (wait, mut log, go) = stubs::held_tool("wait", ToolAccess::Changes);
         let standard = ToolSet::standard();
         let bash_tool = standard.find("bash").unwrap().clone();
-        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![bash_tool, wait]);
+        let change =
+            |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![bash_tool, wait]);
         let replies = vec![
             calls(&[
                 ("bash", json!({"command": "echo new > file; echo x > made"})),
@@ -100,13 +101,13 @@ fn a_turn_is_not_held_up_and_does_not_hold_up() {
             done(),
         ];
         let mut agent = world.start_with(scripted(replies), change).await;
-        agent.send(Command::prompt("Work.")).await;
+        agent.send(AgentCommand::prompt("Work.")).await;
         assert_eq!(log.next().await, "begin it");
         assert_eq!(files(&mut agent).await.0, ["file", "made"]);
         let (changes, left_out) = differences(&mut agent).await;
         assert_eq!(left_out, 0);
-        assert_says(changes["file"].as_ref().unwrap(), "-old\n+new\n");
-        assert_says(changes["made"].as_ref().unwrap(), "+x\n");
+        assert_contains(changes["file"].as_ref().unwrap(), "-old\n+new\n");
+        assert_contains(changes["made"].as_ref().unwrap(), "+x\n");
         let ended = |kind: &EventKind| matches!(kind, EventKind::TurnEnded { .. });
         assert!(!agent.kinds().any(ended), "the turn was waited for");
         go.notify_one();
@@ -117,8 +118,8 @@ fn a_turn_is_not_held_up_and_does_not_hold_up() {
 
 #[test]
 fn everything_that_changed_is_shown_or_counted() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         for name in ["same", "edited", "removed", "mode", "touched", "to-link"] {
             world.write(name, &format!("first of {name}\nsecond\n"));
         }
@@ -143,7 +144,7 @@ fn everything_that_changed_is_shown_or_counted() {
         assert!(!is_error, "{result}");
         // Changes made outside of turns count too, also after a resume.
         world.write("person", "hello\n");
-        agent.until(crate::harness::is_after).await;
+        agent.until(crate::harness::is_after_checkpoint).await;
         for is_resumed in [false, true] {
             if is_resumed {
                 agent.end().await;
@@ -177,7 +178,7 @@ fn everything_that_changed_is_shown_or_counted() {
                 ("new/deep/file", "+new\n"),
                 ("person", "+hello\n"),
             ] {
-                assert_says(changes[name].as_ref().unwrap(), expect);
+                assert_contains(changes[name].as_ref().unwrap(), expect);
             }
         }
         agent.end().await;
@@ -186,8 +187,8 @@ fn everything_that_changed_is_shown_or_counted() {
 
 #[test]
 fn what_was_taken_back_is_no_difference() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
         let replies = vec![
             bash("echo one > file"),
@@ -204,7 +205,7 @@ fn what_was_taken_back_is_no_difference() {
         world.write("file", "person\n");
         assert_eq!(agent.prompt("Again.").await, Outcome::Done);
         let (changes, _) = differences(&mut agent).await;
-        assert_says(changes["file"].as_ref().unwrap(), "-old\n+person\n");
+        assert_contains(changes["file"].as_ref().unwrap(), "-old\n+person\n");
         assert_eq!(changes.len(), 2);
         agent.end().await;
     });
@@ -212,8 +213,8 @@ fn what_was_taken_back_is_no_difference() {
 
 #[test]
 fn no_more_is_shown_than_a_person_looks_at() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let replies = vec![
             bash("for i in $(seq 1 250); do echo $i > file$i; done"),
             done(),
@@ -236,8 +237,8 @@ fn no_more_is_shown_than_a_person_looks_at() {
 
 #[test]
 fn a_file_that_nobody_can_read_costs_only_its_own_difference() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
         world.write("other", "old\n");
         let write = |name: &str| {
@@ -253,7 +254,7 @@ fn a_file_that_nobody_can_read_costs_only_its_own_difference() {
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         let (changes, _) = differences(&mut agent).await;
         assert_eq!(changes["file"], None);
-        assert_says(changes["other"].as_ref().unwrap(), "-old\n+new\n");
+        assert_contains(changes["other"].as_ref().unwrap(), "-old\n+new\n");
         agent.end().await;
         chmod(&world.path("file"), 0o600);
     });

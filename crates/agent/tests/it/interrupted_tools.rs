@@ -2,21 +2,21 @@
 
 use protocol::EventKind;
 use serde_json::json;
-use tools::{Access, ToolSet};
+use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{assert_says, within};
-use crate::interruption::Scene;
+use crate::harness::{assert_contains, run_with_timeout};
+use crate::interruption::PromptInProgress;
 use crate::models::{Wire, bash, calls, done};
 use crate::processes::{eventually, marker, processes_with};
 use crate::stubs;
 
 #[test]
 fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
-    within(async {
+    run_with_timeout(async {
         let marker = marker("foreground");
         let command = format!("echo so far; bash -c 'sleep 1000; true' {marker}; echo never");
         let answers = vec![bash(&command).into(), done().into()];
-        let mut scene = Scene::begin(Wire::Anthropic, answers).await;
+        let mut scene = PromptInProgress::begin(Wire::Anthropic, answers).await;
         let printed = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { .. });
         scene.agent.until(printed).await;
         eventually("the command runs", || !processes_with(&marker).is_empty()).await;
@@ -24,8 +24,8 @@ fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
         eventually("the command is gone", || processes_with(&marker).is_empty()).await;
         let results = crate::harness::results(&events);
         assert_eq!(results.len(), 1);
-        assert_says(&results[0].0, "so far");
-        assert_says(&results[0].0, "interrupted");
+        assert_contains(&results[0].0, "so far");
+        assert_contains(&results[0].0, "interrupted");
         assert!(!results[0].0.contains("never") && results[0].1);
         server.finish();
     });
@@ -33,13 +33,14 @@ fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
 
 #[test]
 fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
-    within(async {
+    run_with_timeout(async {
         let both = calls(&[
             ("bash", json!({"command": "echo started; sleep 1000"})),
             ("bash", json!({"command": "touch never"})),
             ("read_file", json!({"path": "never"})),
         ]);
-        let mut scene = Scene::begin(Wire::OpenAi, vec![both.into(), done().into()]).await;
+        let mut scene =
+            PromptInProgress::begin(Wire::OpenAi, vec![both.into(), done().into()]).await;
         let printed = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { .. });
         scene.agent.until(printed).await;
         let (world, events, server) = scene.interrupt().await;
@@ -48,7 +49,7 @@ fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
         assert_eq!(results.len(), 3);
         for (text, is_error) in &results[1..] {
             assert!(is_error);
-            assert_says(text, "Not run");
+            assert_contains(text, "Not run");
         }
         server.finish();
     });
@@ -56,23 +57,23 @@ fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
 
 #[test]
 fn while_several_tools_read_that_do_not_listen() {
-    within(async {
+    run_with_timeout(async {
         let names: Vec<_> = ["a", "b", "c"]
             .map(|name| ("stare", json!({"name": name})))
             .to_vec();
-        let (stare, mut log) = stubs::forever("stare", Access::Reads);
-        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare]);
+        let (stare, mut log) = stubs::endless_tool("stare", ToolAccess::Reads);
+        let change = |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![stare]);
         let answers = vec![calls(&names).into(), done().into()];
-        let scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
+        let scene = PromptInProgress::begin_with(Wire::Anthropic, answers, change).await;
         for _ in 0..3 {
-            assert_says(&log.next().await, "begin");
+            assert_contains(&log.next().await, "begin");
         }
         let (_, events, server) = scene.interrupt().await;
         let results = crate::harness::results(&events);
         assert_eq!(results.len(), 3);
         for (text, is_error) in results {
             assert!(is_error);
-            assert_says(&text, "Interrupted");
+            assert_contains(&text, "Interrupted");
         }
         server.finish();
     });
@@ -80,23 +81,24 @@ fn while_several_tools_read_that_do_not_listen() {
 
 #[test]
 fn while_one_of_several_has_ended_its_result_stays() {
-    within(async {
+    run_with_timeout(async {
         let both = calls(&[
             ("stare", json!({"name": "s"})),
             ("quick", json!({"name": "q"})),
         ]);
-        let (stare, _) = stubs::forever("stare", Access::Reads);
-        let (quick, _) = stubs::meet("quick", Access::Reads, 1);
-        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare, quick]);
+        let (stare, _) = stubs::endless_tool("stare", ToolAccess::Reads);
+        let (quick, _) = stubs::barrier_tool("quick", ToolAccess::Reads, 1);
+        let change =
+            |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![stare, quick]);
         let answers = vec![both.into(), done().into()];
-        let mut scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
+        let mut scene = PromptInProgress::begin_with(Wire::Anthropic, answers, change).await;
         let quick_ended =
             |kind: &EventKind| matches!(kind, EventKind::ToolEnded { name, .. } if name == "quick");
         scene.agent.until(quick_ended).await;
         let (_, events, server) = scene.interrupt().await;
         let results = crate::harness::results(&events);
         assert_eq!(results[0], ("did q".to_owned(), false));
-        assert_says(&results[1].0, "Interrupted");
+        assert_contains(&results[1].0, "Interrupted");
         server.finish();
     });
 }

@@ -4,33 +4,33 @@
 use std::time::Duration;
 
 use llm::script::ScriptedReply;
-use protocol::{Block, Command, EventKind, Outcome, Stop};
-use testkit::{Answer, Gate, ModelServer, Replies};
+use protocol::{AgentCommand, Block, EventKind, Outcome, Stop};
+use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, bash, done};
 
 /// A session whose first prompt is running.
-pub(crate) struct Scene {
+pub(crate) struct PromptInProgress {
     server: ModelServer,
-    world: World,
-    pub(crate) agent: Agent,
+    world: SessionFixture,
+    pub(crate) agent: TestAgent,
 }
 
-impl Scene {
-    pub(crate) async fn begin(wire: Wire, answers: Vec<Answer>) -> Self {
+impl PromptInProgress {
+    pub(crate) async fn begin(wire: Wire, answers: Vec<ScriptedAnswer>) -> Self {
         Self::begin_with(wire, answers, |_| {}).await
     }
 
     pub(crate) async fn begin_with(
         wire: Wire,
-        answers: Vec<Answer>,
-        change: impl FnOnce(&mut agent::Setup),
+        answers: Vec<ScriptedAnswer>,
+        change: impl FnOnce(&mut agent::SessionSetup),
     ) -> Self {
         let server = ModelServer::start(Replies::list(answers));
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let agent = world.start_with(wire.client(&server), change).await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         Self {
             server,
             world,
@@ -39,8 +39,8 @@ impl Scene {
     }
 
     /// Interrupts, and checks that the session continues with the next answer.
-    pub(crate) async fn interrupt(mut self) -> (World, Vec<protocol::Event>, ModelServer) {
-        self.agent.send(Command::Interrupt).await;
+    pub(crate) async fn interrupt(mut self) -> (SessionFixture, Vec<protocol::Event>, ModelServer) {
+        self.agent.send(AgentCommand::Interrupt).await;
         assert_eq!(self.agent.ended().await, Outcome::Interrupted);
         assert_eq!(self.agent.prompt("Go another way.").await, Outcome::Done);
         let events = self.agent.end().await;
@@ -64,11 +64,11 @@ fn kept(events: &[protocol::Event]) -> Vec<Vec<Block>> {
 
 #[test]
 fn before_the_first_word() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let gate = Gate::new();
-            let silent = Answer::reply(done()).hold(0, &gate);
-            let scene = Scene::begin(wire, vec![silent, done().into()]).await;
+            let gate = StreamGate::new();
+            let silent = ScriptedAnswer::reply(done()).hold(0, &gate);
+            let scene = PromptInProgress::begin(wire, vec![silent, done().into()]).await;
             gate.reached().await;
             let (_, events, server) = scene.interrupt().await;
             server.hung_up(1).await;
@@ -79,12 +79,12 @@ fn before_the_first_word() {
 
 #[test]
 fn in_the_middle_of_words_which_are_kept() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let gate = Gate::new();
-            let long = Answer::reply(ScriptedReply::text("one two three four five six"));
+            let gate = StreamGate::new();
+            let long = ScriptedAnswer::reply(ScriptedReply::text("one two three four five six"));
             let answers = vec![long.hold(5, &gate), done().into()];
-            let mut scene = Scene::begin(wire, answers).await;
+            let mut scene = PromptInProgress::begin(wire, answers).await;
             let has_two =
                 |kind: &EventKind| matches!(kind, EventKind::TextDelta { text } if text == "two ");
             scene.agent.until(has_two).await;
@@ -108,19 +108,19 @@ fn in_the_middle_of_words_which_are_kept() {
                 "{wire:?}: {billed}"
             );
             let next = String::from_utf8(server.requests()[1].body.to_vec()).unwrap();
-            assert_says(&next, "one two ");
+            assert_contains(&next, "one two ");
         }
     });
 }
 
 #[test]
 fn in_the_middle_of_a_tools_input_which_is_not_run() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
-            let gate = Gate::new();
-            let call = Answer::reply(bash("touch never; echo some more words"));
+            let gate = StreamGate::new();
+            let call = ScriptedAnswer::reply(bash("touch never; echo some more words"));
             let answers = vec![call.hold(4, &gate), done().into()];
-            let mut scene = Scene::begin(wire, answers).await;
+            let mut scene = PromptInProgress::begin(wire, answers).await;
             let begun = |kind: &EventKind| matches!(kind, EventKind::InputDelta { .. });
             scene.agent.until(begun).await;
             gate.reached().await;
@@ -133,16 +133,16 @@ fn in_the_middle_of_a_tools_input_which_is_not_run() {
 
 #[test]
 fn while_it_waits_to_ask_again() {
-    within(async {
+    run_with_timeout(async {
         let busy = ScriptedReply::error(529, "overloaded_error", "busy");
         let server = ModelServer::start([busy, done()]);
-        let world = World::new().await;
-        let model = Wire::Anthropic.patient(&server, Duration::from_secs(3600));
+        let world = SessionFixture::new().await;
+        let model = Wire::Anthropic.client_with_retry_delay(&server, Duration::from_secs(3600));
         let mut agent = world.start(model).await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let retrying = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
         agent.until(retrying).await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         assert_eq!(agent.prompt("Again.").await, Outcome::Done);
         agent.end().await;
@@ -154,17 +154,17 @@ fn while_it_waits_to_ask_again() {
 /// reply comes before it.
 #[test]
 fn while_a_checkpoint_is_made() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("touch never"), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         for number in 0..2000 {
             world.write(&format!("folder/{number}"), "some content");
         }
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(Command::prompt("Begin.")).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
         let replied = |kind: &EventKind| matches!(kind, EventKind::Replied { .. });
         agent.until(replied).await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         // Whether or not the change was made, there is a checkpoint if it was.
         let made = agent
@@ -179,14 +179,14 @@ fn while_a_checkpoint_is_made() {
 
 #[test]
 fn while_nothing_is_under_way() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
-        agent.send(Command::Interrupt).await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.prompt("Again.").await, Outcome::Done);
         agent.end().await;
         server.finish();
@@ -195,32 +195,32 @@ fn while_nothing_is_under_way() {
 
 #[test]
 fn at_once_before_the_sandbox_stands() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(Command::prompt("Begin.")).await;
-        agent.send(Command::Interrupt).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
+        agent.send(AgentCommand::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         assert_eq!(agent.prompt("Again.").await, Outcome::Done);
         agent.end().await;
         let requests = server.finish();
         let body = requests.last().unwrap().json();
         let content = body["messages"][0]["content"].to_string();
-        assert_says(&content, "Begin.");
-        assert_says(&content, "Again.");
+        assert_contains(&content, "Begin.");
+        assert_contains(&content, "Again.");
     });
 }
 
 #[test]
 fn prompts_that_wait_are_taken_up_after_it() {
-    within(async {
-        let gate = Gate::new();
-        let silent = Answer::reply(done()).hold(0, &gate);
-        let mut scene = Scene::begin(Wire::Anthropic, vec![silent, done().into()]).await;
+    run_with_timeout(async {
+        let gate = StreamGate::new();
+        let silent = ScriptedAnswer::reply(done()).hold(0, &gate);
+        let mut scene = PromptInProgress::begin(Wire::Anthropic, vec![silent, done().into()]).await;
         gate.reached().await;
-        scene.agent.send(Command::prompt("Next.")).await;
-        scene.agent.send(Command::Interrupt).await;
+        scene.agent.send(AgentCommand::prompt("Next.")).await;
+        scene.agent.send(AgentCommand::Interrupt).await;
         assert_eq!(scene.agent.ended().await, Outcome::Interrupted);
         assert_eq!(scene.agent.ended().await, Outcome::Done);
         scene.agent.end().await;
@@ -230,8 +230,8 @@ fn prompts_that_wait_are_taken_up_after_it() {
 
 #[test]
 fn an_interrupted_turn_can_be_continued_in_every_state() {
-    within(async {
-        let gates: Vec<Gate> = (0..8).map(|_| Gate::new()).collect();
+    run_with_timeout(async {
+        let gates: Vec<StreamGate> = (0..8).map(|_| StreamGate::new()).collect();
         let reply = || ScriptedReply {
             text: Some("one two".to_owned()),
             ..bash("echo hi")
@@ -239,14 +239,14 @@ fn an_interrupted_turn_can_be_continued_in_every_state() {
         let held = gates
             .iter()
             .enumerate()
-            .map(|(after, gate)| Answer::reply(reply()).hold(after, gate));
+            .map(|(after, gate)| ScriptedAnswer::reply(reply()).hold(after, gate));
         let answers = held.chain([done().into()]).collect();
-        let mut scene = Scene::begin(Wire::Anthropic, answers).await;
+        let mut scene = PromptInProgress::begin(Wire::Anthropic, answers).await;
         for gate in &gates {
             gate.reached().await;
-            scene.agent.send(Command::Interrupt).await;
+            scene.agent.send(AgentCommand::Interrupt).await;
             assert_eq!(scene.agent.ended().await, Outcome::Interrupted);
-            scene.agent.send(Command::Continue).await;
+            scene.agent.send(AgentCommand::Continue).await;
         }
         assert_eq!(scene.agent.ended().await, Outcome::Done);
         scene.agent.end().await;

@@ -1,20 +1,20 @@
 //! Receivers of a session's events: slow ones, none at all, and empty prompts.
 
 use llm::script::ScriptedReply;
-use protocol::{Block, Command, Event, EventKind, Outcome};
+use protocol::{AgentCommand, Block, Event, EventKind, Outcome};
 use testkit::ModelServer;
 use tokio::sync::mpsc;
 
-use crate::harness::{World, assert_says, within};
+use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
 use crate::models::{Wire, bash, done};
 
 /// Runs one prompt with a channel of the given capacity, and returns the events received.
-async fn overhear(world: &World, server: &ModelServer, room: usize) -> Vec<Event> {
+async fn run_prompt(world: &SessionFixture, server: &ModelServer, room: usize) -> Vec<Event> {
     let setup = world.setup(Wire::Anthropic.client(server)).await;
     let (commands, orders) = mpsc::channel(4);
     let (teller, mut events) = mpsc::channel(room);
     let running = tokio::spawn(agent::run(setup, orders, teller));
-    commands.send(Command::prompt("Speak.")).await.unwrap();
+    commands.send(AgentCommand::prompt("Speak.")).await.unwrap();
     drop(commands);
     let mut heard = Vec::new();
     while let Some(event) = events.recv().await {
@@ -26,11 +26,11 @@ async fn overhear(world: &World, server: &ModelServer, room: usize) -> Vec<Event
 
 #[test]
 fn a_slow_listener_misses_no_word() {
-    within(async {
+    run_with_timeout(async {
         let words: String = (0..500).map(|number| format!("word{number} ")).collect();
         let server = ModelServer::start([bash("seq 1 30000"), ScriptedReply::text(words.clone())]);
-        let world = World::new().await;
-        let heard = overhear(&world, &server, 1).await;
+        let world = SessionFixture::new().await;
+        let heard = run_prompt(&world, &server, 1).await;
         let said: String = heard
             .iter()
             .filter_map(|event| match &event.kind {
@@ -41,7 +41,7 @@ fn a_slow_listener_misses_no_word() {
         assert_eq!(said, words);
         let lasting: Vec<Event> = heard
             .into_iter()
-            .filter(|event| event.kind.lasts())
+            .filter(|event| event.kind.is_lasting())
             .collect();
         assert_eq!(lasting, world.events().await);
     });
@@ -49,14 +49,14 @@ fn a_slow_listener_misses_no_word() {
 
 #[test]
 fn a_session_that_nobody_listens_to_does_its_work() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("echo done > file"), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let setup = world.setup(Wire::Anthropic.client(&server)).await;
         let (commands, orders) = mpsc::channel(4);
         let (teller, events) = mpsc::channel(1);
         drop(events);
-        commands.send(Command::prompt("Work.")).await.unwrap();
+        commands.send(AgentCommand::prompt("Work.")).await.unwrap();
         drop(commands);
         agent::run(setup, orders, teller).await.unwrap();
         assert_eq!(world.read("file"), "done\n");
@@ -76,17 +76,17 @@ fn a_session_that_nobody_listens_to_does_its_work() {
 
 #[test]
 fn a_prompt_of_nothing_is_refused() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         let empty = [vec![], vec![Block::text("")], vec![Block::text(" \n")]];
         for is_first in [true, false] {
             for content in empty.clone() {
-                agent.send(Command::Prompt { content }).await;
+                agent.send(AgentCommand::Prompt { content }).await;
                 let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
                 match agent.until(refused).await {
-                    EventKind::CommandRefused { reason } => assert_says(&reason, "empty"),
+                    EventKind::CommandRefused { reason } => assert_contains(&reason, "empty"),
                     _ => unreachable!(),
                 }
             }

@@ -1,14 +1,14 @@
 //! Live output of a running command: sent soon, and at a limited rate.
 
-use protocol::{Command, EventKind, Outcome};
+use protocol::{AgentCommand, EventKind, Outcome};
 
-use crate::harness::{World, within};
+use crate::harness::{SessionFixture, run_with_timeout};
 use crate::models::{bash, done, scripted};
 
 #[test]
 fn a_flood_is_told_in_a_few_pieces() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let flood = "timeout 1 yes 'a line of the flood'; true";
         let mut agent = world.start(scripted(vec![bash(flood), done()])).await;
         assert_eq!(agent.prompt("Flood.").await, Outcome::Done);
@@ -39,12 +39,12 @@ fn a_flood_is_told_in_a_few_pieces() {
 /// Both are printed at once, and nothing follows that would trigger another event.
 #[test]
 fn the_last_words_before_a_silence_are_told() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let command = "echo first; echo second >&2; echo third
             until [ -e go ]; do sleep 0.01; done; echo fourth";
         let mut agent = world.start(scripted(vec![bash(command), done()])).await;
-        agent.send(Command::prompt("Speak.")).await;
+        agent.send(AgentCommand::prompt("Speak.")).await;
         // Stdout and stderr take separate paths and arrive in any order.
         for word in ["third", "second"] {
             let says_it = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { text, .. } if text.contains(word));

@@ -3,11 +3,13 @@
 use llm::script::ScriptedReply;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use protocol::{Command, EventKind, Outcome};
+use protocol::{AgentCommand, EventKind, Outcome};
 use serde_json::json;
 use testkit::ModelServer;
 
-use crate::harness::{Agent, World, assert_says, is_after, within};
+use crate::harness::{
+    SessionFixture, TestAgent, assert_contains, is_after_checkpoint, run_with_timeout,
+};
 use crate::models::{Wire, bash, calls, done};
 use crate::processes::{eventually, marker, processes_with};
 
@@ -28,7 +30,7 @@ pub(crate) async fn guest_of(marker: &str) -> Pid {
     }
 }
 
-fn replacements(agent: &Agent) -> Vec<Option<String>> {
+fn replacements(agent: &TestAgent) -> Vec<Option<String>> {
     agent
         .kinds()
         .filter_map(|kind| match kind {
@@ -40,7 +42,7 @@ fn replacements(agent: &Agent) -> Vec<Option<String>> {
 
 #[test]
 fn a_sandbox_that_is_killed_is_replaced_and_the_turn_goes_on() {
-    within(async {
+    run_with_timeout(async {
         let marker = marker("lost");
         let sleep = format!("cd /tmp; echo here > kept; bash -c 'sleep 1000; true' {marker}");
         let server = ModelServer::start([
@@ -52,17 +54,17 @@ fn a_sandbox_that_is_killed_is_replaced_and_the_turn_goes_on() {
             bash("cat /workspace/file; pwd; ls /tmp"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(Command::prompt("Work.")).await;
+        agent.send(AgentCommand::prompt("Work.")).await;
         kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
         assert_eq!(agent.ended().await, Outcome::Done);
         let results = agent.results();
         assert_eq!(results.len(), 4, "{results:?}");
         assert!(results[1].1);
-        assert_says(&results[1].0, "The sandbox was lost while this ran");
-        assert_says(&results[2].0, "after\n");
-        assert_says(&results[3].0, "work\n/workspace\n");
+        assert_contains(&results[1].0, "The sandbox was lost while this ran");
+        assert_contains(&results[2].0, "after\n");
+        assert_contains(&results[3].0, "work\n/workspace\n");
         assert!(!results[3].0.contains("gone"), "{results:?}");
         let started = replacements(&agent);
         assert_eq!(started.len(), 2);
@@ -75,7 +77,7 @@ fn a_sandbox_that_is_killed_is_replaced_and_the_turn_goes_on() {
 /// Whichever call notices the loss, a change after it has its checkpoint.
 #[test]
 fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
-    within(async {
+    run_with_timeout(async {
         let noticed = [
             bash("echo once"),
             ScriptedReply::call("read_file", json!({"path": "file"})),
@@ -90,7 +92,7 @@ fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
                 bash("echo again > file"),
                 done(),
             ]);
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             world.write("file", "old\n");
             let mut agent = world.start(Wire::OpenAi.client(&server)).await;
             assert_eq!(agent.prompt("Work.").await, Outcome::Done);
@@ -99,7 +101,7 @@ fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
             assert_eq!(agent.prompt("More.").await, Outcome::Done);
             assert_eq!(world.read("file"), "again\n");
             assert_eq!(replacements(&agent).len(), 2);
-            assert_says(&agent.results()[1].0, "The sandbox was lost");
+            assert_contains(&agent.results()[1].0, "The sandbox was lost");
             assert!(matches!(agent.undo().await, EventKind::Undone { .. }));
             assert_eq!(world.read("file"), "old\n");
             agent.end().await;
@@ -110,15 +112,15 @@ fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
 
 #[test]
 fn an_undo_lives_through_the_loss_of_the_sandbox() {
-    within(async {
+    run_with_timeout(async {
         let marker = marker("lost-undo");
         let start = format!("echo new > file; bash -c 'sleep 1000; true' {marker} &");
         let server = ModelServer::start([bash(&start), done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        agent.until(is_after).await;
+        agent.until(is_after_checkpoint).await;
         kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
         eventually("it is gone", || processes_with(&marker).is_empty()).await;
         let undone = agent.undo().await;
@@ -133,11 +135,11 @@ fn an_undo_lives_through_the_loss_of_the_sandbox() {
 /// As root, a control group kills the command; otherwise its allocation fails.
 #[test]
 fn a_command_that_wants_too_much_memory_costs_no_more_than_itself() {
-    within(async {
+    run_with_timeout(async {
         let hungry = "perl -e '$x = \"x\" x (400 << 20); print length $x'";
         let server = ModelServer::start([bash(hungry), bash("echo still here"), done()]);
-        let world = World::new().await;
-        let change = |setup: &mut agent::Setup| setup.sandbox.limits.memory = 96 << 20;
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut agent::SessionSetup| setup.sandbox.limits.memory = 96 << 20;
         let model = Wire::Anthropic.client(&server);
         let mut agent = world.start_with(model, change).await;
         assert_eq!(agent.prompt("Eat.").await, Outcome::Done);
@@ -147,11 +149,11 @@ fn a_command_that_wants_too_much_memory_costs_no_more_than_itself() {
             "{results:?}"
         );
         if nix::unistd::geteuid().is_root() {
-            assert_says(&results[0].0, "memory limit of 96M");
+            assert_contains(&results[0].0, "memory limit of 96M");
         } else {
-            assert_says(&results[0].0, "emory");
+            assert_contains(&results[0].0, "emory");
         }
-        assert_says(&results[1].0, "still here");
+        assert_contains(&results[1].0, "still here");
         agent.end().await;
         server.finish();
     });

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::script::{Script, ScriptedReply};
-use llm::{Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Scripted};
+use llm::{
+    Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, RetryPolicy, RetryingModel,
+    ScriptedModel,
+};
 use serde_json::{Value, json};
 use testkit::ModelServer;
 
@@ -20,23 +23,30 @@ pub(crate) const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::OpenAi];
 impl Wire {
     /// A client that retries almost without delay.
     pub(crate) fn client(self, server: &ModelServer) -> Arc<dyn Model> {
-        self.patient(server, Duration::from_millis(1))
+        self.client_with_retry_delay(server, Duration::from_millis(1))
     }
 
-    pub(crate) fn patient(self, server: &ModelServer, first_wait: Duration) -> Arc<dyn Model> {
-        let patience = Patience {
+    pub(crate) fn client_with_retry_delay(
+        self,
+        server: &ModelServer,
+        first_wait: Duration,
+    ) -> Arc<dyn Model> {
+        let patience = RetryPolicy {
             first_wait,
-            ..Patience::default()
+            ..RetryPolicy::default()
         };
         match self {
             Self::Anthropic => {
                 let mut config = AnthropicConfig::new("claude-test", "a-key".into());
                 config.base_url = server.base_url();
-                Arc::new(Patient::new(Anthropic::new(config).unwrap(), patience))
+                Arc::new(RetryingModel::new(
+                    Anthropic::new(config).unwrap(),
+                    patience,
+                ))
             }
             Self::OpenAi => {
                 let config = OpenAiConfig::new("test", server.base_url());
-                Arc::new(Patient::new(OpenAi::new(config).unwrap(), patience))
+                Arc::new(RetryingModel::new(OpenAi::new(config).unwrap(), patience))
             }
         }
     }
@@ -45,7 +55,7 @@ impl Wire {
 /// A model in this process, for tests that do not depend on an API.
 pub(crate) fn scripted(replies: Vec<ScriptedReply>) -> Arc<dyn Model> {
     let title = String::new();
-    Arc::new(Scripted::new(Script { title, replies }))
+    Arc::new(ScriptedModel::new(Script { title, replies }))
 }
 
 /// A call of `bash`.

@@ -2,9 +2,9 @@
 
 use llm::script::ScriptedReply;
 use protocol::{Event, EventKind, Outcome};
-use store::{Page, StoreError};
+use store::{SessionQuery, StoreError};
 
-use crate::harness::{World, assert_says, within};
+use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
 use crate::models::{bash, done, scripted};
 
 fn is_ready(kind: &EventKind) -> bool {
@@ -13,14 +13,14 @@ fn is_ready(kind: &EventKind) -> bool {
 
 fn lasting(events: &[Event]) -> Vec<&EventKind> {
     let events = events.iter().map(|event| &event.kind);
-    events.filter(|kind| kind.lasts()).collect()
+    events.filter(|kind| kind.is_lasting()).collect()
 }
 
 #[test]
 fn a_session_in_which_nothing_was_said_leaves_nothing() {
-    within(async {
-        let world = World::new().await;
-        let change = |setup: &mut agent::Setup| setup.model.window = Some(200_000);
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut agent::SessionSetup| setup.model.window = Some(200_000);
         let mut agent = world.start_with(scripted(vec![done()]), change).await;
         match agent.until(is_ready).await {
             EventKind::Ready {
@@ -53,7 +53,7 @@ fn a_session_in_which_nothing_was_said_leaves_nothing() {
             matches!(summary, Err(StoreError::Unknown(_))),
             "{summary:?}"
         );
-        let all = Page {
+        let all = SessionQuery {
             workspace: None,
             before: None,
             limit: 10,
@@ -64,8 +64,8 @@ fn a_session_in_which_nothing_was_said_leaves_nothing() {
 
 #[test]
 fn a_session_is_on_record_from_its_first_turn_on() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let replies = vec![bash("echo hi"), done(), ScriptedReply::text("Again.")];
         let model = scripted(replies);
         let mut agent = world.start(model.clone()).await;
@@ -93,13 +93,13 @@ fn a_session_is_on_record_from_its_first_turn_on() {
 
 #[test]
 fn a_sandbox_that_cannot_start_ends_a_session_to_which_nobody_speaks() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         let nowhere = world.outside("nowhere");
-        let change = |setup: &mut agent::Setup| setup.sandbox.workspace = nowhere;
+        let change = |setup: &mut agent::SessionSetup| setup.sandbox.workspace = nowhere;
         let agent = world.start_with(scripted(vec![done()]), change).await;
         let error = agent.failed().await;
-        assert_says(&error.to_string(), "nowhere");
+        assert_contains(&error.to_string(), "nowhere");
         let summary = world.store.summary(&world.session).await;
         assert!(
             matches!(summary, Err(StoreError::Unknown(_))),

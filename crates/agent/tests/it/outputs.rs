@@ -5,7 +5,7 @@ use protocol::{EventKind, Outcome};
 use serde_json::json;
 use testkit::ModelServer;
 
-use crate::harness::{World, assert_says, within};
+use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
 use crate::models::{Wire, bash, done};
 
 fn read(offset: u64) -> ScriptedReply {
@@ -15,7 +15,7 @@ fn read(offset: u64) -> ScriptedReply {
 
 #[test]
 fn long_output_is_bounded_and_can_be_read_also_after_a_resume() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("seq 1 100000"),
             read(50_000),
@@ -23,14 +23,14 @@ fn long_output_is_bounded_and_can_be_read_also_after_a_resume() {
             read(70_000),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Count.").await, Outcome::Done);
         let results = agent.results();
         assert!(results[0].0.len() < 32 * 1024, "{}", results[0].0.len());
-        assert_says(&results[0].0, "output:1");
-        assert_says(&results[0].0, "\n100000\n");
-        assert_says(&results[1].0, "50000\t50000\n");
+        assert_contains(&results[0].0, "output:1");
+        assert_contains(&results[0].0, "\n100000\n");
+        assert_contains(&results[1].0, "50000\t50000\n");
         assert!(!results[1].0.contains("50003\t"), "{}", results[1].0);
         let kept = agent.kinds().find_map(|kind| match kind {
             EventKind::ToolEnded { kept, .. } => kept.clone(),
@@ -42,7 +42,7 @@ fn long_output_is_bounded_and_can_be_read_also_after_a_resume() {
 
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Read on.").await, Outcome::Done);
-        assert_says(&agent.results()[0].0, "70000\t70000\n");
+        assert_contains(&agent.results()[0].0, "70000\t70000\n");
         agent.end().await;
         for request in server.finish() {
             assert!(request.body.len() < 64 * 1024, "{}", request.body.len());
@@ -52,9 +52,9 @@ fn long_output_is_bounded_and_can_be_read_also_after_a_resume() {
 
 #[test]
 fn a_fork_has_the_outputs_that_it_speaks_of() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("seq 1 100000"), done(), read(70_000), done()]);
-        let mut world = World::new().await;
+        let mut world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Count.").await, Outcome::Done);
         let events = agent.end().await;
@@ -62,7 +62,7 @@ fn a_fork_has_the_outputs_that_it_speaks_of() {
         world.fork(last).await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Read on.").await, Outcome::Done);
-        assert_says(&agent.results()[0].0, "70000\t70000\n");
+        assert_contains(&agent.results()[0].0, "70000\t70000\n");
         agent.end().await;
     });
 }

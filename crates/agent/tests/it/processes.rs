@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 /// How long to wait for a condition.
-const PATIENCE: Duration = Duration::from_secs(50);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Waits for a condition that has no event.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + CONDITION_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < give_up, "never came about: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

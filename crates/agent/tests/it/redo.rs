@@ -3,16 +3,16 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use protocol::{Command, EventKind, Outcome};
+use protocol::{AgentCommand, EventKind, Outcome};
 use testkit::ModelServer;
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{Wire, bash, done};
 use crate::tree::{chmod, tree};
 use crate::undo::undo;
 
 /// The paths that a redo left. It must not be refused.
-async fn redo(agent: &mut Agent) -> Vec<String> {
+async fn redo(agent: &mut TestAgent) -> Vec<String> {
     match agent.redo().await {
         EventKind::Redone { left, .. } => left,
         other => panic!("{other:?}"),
@@ -21,8 +21,8 @@ async fn redo(agent: &mut Agent) -> Vec<String> {
 
 #[test]
 fn whatever_was_taken_back_comes_back() {
-    within(async {
-        let world = World::new().await;
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
         world.write("file", "first\n");
         world.write("script", "#!/bin/sh\n");
         world.write("folder/inside", "inside\n");
@@ -72,7 +72,7 @@ fn whatever_was_taken_back_comes_back() {
 
 #[test]
 fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
-    within(async {
+    run_with_timeout(async {
         #[derive(Debug, Clone, Copy, PartialEq)]
         enum Between {
             Nothing,
@@ -80,7 +80,7 @@ fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
             Fork,
         }
         for between in [Between::Nothing, Between::Resume, Between::Fork] {
-            let mut world = World::new().await;
+            let mut world = SessionFixture::new().await;
             world.write("file", "zero\n");
             let turns = [
                 "echo one > file; mkdir folder",
@@ -112,14 +112,14 @@ fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
                 assert!(left.is_empty(), "{between:?} {number}: {left:?}");
                 assert_eq!(tree(&world.workspace()), *after, "{between:?} {number}");
             }
-            let reason = agent.refused(Command::Redo).await;
-            assert_says(&reason, "there is nothing to redo");
+            let reason = agent.refused(AgentCommand::Redo).await;
+            assert_contains(&reason, "there is nothing to redo");
             assert_eq!(agent.prompt("What was said?").await, Outcome::Done);
             agent.end().await;
             let last = server.finish().pop().unwrap();
             let body = String::from_utf8(last.body.to_vec()).unwrap();
             for turn in turns {
-                assert_says(&body, &turn.replace('"', "\\\""));
+                assert_contains(&body, &turn.replace('"', "\\\""));
             }
         }
     });
@@ -127,10 +127,10 @@ fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
 
 #[test]
 fn what_somebody_else_has_changed_since_is_left() {
-    within(async {
+    run_with_timeout(async {
         let change = "echo turn > mine; echo turn > theirs; echo turn > new; rm gone; mkdir made";
         let server = ModelServer::start([bash(change), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         for name in ["mine", "theirs", "gone", "other"] {
             world.write(name, "before\n");
         }
@@ -155,14 +155,14 @@ fn what_somebody_else_has_changed_since_is_left() {
 /// A path that the undo could not restore is not touched by the redo.
 #[test]
 fn what_an_undo_left_is_left_by_its_redo() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("echo turn > file; echo turn > both"), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "before\n");
         world.write("both", "before\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        agent.until(crate::harness::is_after).await;
+        agent.until(crate::harness::is_after_checkpoint).await;
         world.write("both", "person\n");
         assert_eq!(undo(&mut agent).await, ["both"]);
         assert_eq!(world.read("file"), "before\n");
@@ -176,18 +176,18 @@ fn what_an_undo_left_is_left_by_its_redo() {
 
 #[test]
 fn a_new_turn_ends_what_can_be_redone() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("echo turn > file"), done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "before\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         let refusal = "there is nothing to redo";
-        assert_says(&agent.refused(Command::Redo).await, refusal);
+        assert_contains(&agent.refused(AgentCommand::Redo).await, refusal);
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        assert_says(&agent.refused(Command::Redo).await, refusal);
+        assert_contains(&agent.refused(AgentCommand::Redo).await, refusal);
         assert!(undo(&mut agent).await.is_empty());
         assert_eq!(agent.prompt("Another way.").await, Outcome::Done);
-        assert_says(&agent.refused(Command::Redo).await, refusal);
+        assert_contains(&agent.refused(AgentCommand::Redo).await, refusal);
         assert_eq!(world.read("file"), "before\n");
         agent.end().await;
         chmod(&world.path("file"), 0o600);

@@ -5,10 +5,10 @@ use protocol::{EventKind, Outcome};
 use serde_json::json;
 use testkit::{ModelServer, Replies};
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, bash, done};
 
-fn notes(agent: &Agent) -> Vec<String> {
+fn notes(agent: &TestAgent) -> Vec<String> {
     agent
         .kinds()
         .filter_map(|kind| match kind {
@@ -20,24 +20,24 @@ fn notes(agent: &Agent) -> Vec<String> {
 
 #[test]
 fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let server = ModelServer::start(Replies::decide(|request| match request.number {
                 9.. => done(),
                 _ => bash("cat missing"),
             }));
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             let mut agent = world.start(wire.client(&server)).await;
             match agent.prompt("Work.").await {
-                Outcome::Failed { reason } => assert_says(&reason, "`bash` 8 times"),
+                Outcome::Failed { reason } => assert_contains(&reason, "`bash` 8 times"),
                 other => panic!("{other:?}"),
             }
             assert_eq!(server.request_count(), 8);
             let told = notes(&agent);
             assert_eq!(told.len(), 4, "{told:?}");
-            assert_says(&told[0], "`bash` 4 times");
+            assert_contains(&told[0], "`bash` 4 times");
             let fifth = String::from_utf8(server.requests()[4].body.to_vec()).unwrap();
-            assert_says(&fifth, "Doing it again will not help");
+            assert_contains(&fifth, "Doing it again will not help");
             // The turn was stopped, not the session.
             assert_eq!(agent.prompt("Otherwise.").await, Outcome::Done);
             agent.end().await;
@@ -48,7 +48,7 @@ fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
 
 #[test]
 fn waiting_for_a_job_is_no_circle() {
-    within(async {
+    run_with_timeout(async {
         let start =
             ScriptedReply::call("bash", json!({"command": "sleep 1000", "background": true}));
         let poll = || {
@@ -59,14 +59,14 @@ fn waiting_for_a_job_is_no_circle() {
         script.extend((0..20).map(|_| poll()));
         script.push(done());
         let server = ModelServer::start(script);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Wait.").await, Outcome::Done);
         let results = agent.results();
         assert_eq!(results.len(), 21);
         for (text, is_error) in &results[1..] {
             assert!(!is_error);
-            assert_says(text, "running in the background as job 1");
+            assert_contains(text, "running in the background as job 1");
         }
         assert!(notes(&agent).is_empty());
         agent.end().await;
@@ -75,10 +75,10 @@ fn waiting_for_a_job_is_no_circle() {
 
 #[test]
 fn waiting_for_a_job_that_does_not_exist_is_one() {
-    within(async {
+    run_with_timeout(async {
         let poll = || ScriptedReply::call("bash_job", json!({"job": 7, "action": "poll"}));
         let server = ModelServer::start(Replies::decide(move |_| poll()));
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         let outcome = agent.prompt("Wait.").await;
         assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");

@@ -1,6 +1,6 @@
 //! Replay: the recorded calls run again in another folder, and differences are reported.
 
-use agent::Replayed;
+use agent::ReplayedCall;
 use llm::script::ScriptedReply;
 use protocol::Outcome;
 use sandbox::SandboxSpec;
@@ -8,12 +8,12 @@ use serde_json::json;
 use testkit::ModelServer;
 use tools::ToolSet;
 
-use crate::harness::{World, within};
+use crate::harness::{SessionFixture, run_with_timeout};
 use crate::models::{Wire, bash, calls, done};
 use crate::stubs;
 use crate::tree::tree;
 
-async fn replay(world: &World, tools: &ToolSet) -> Vec<Replayed> {
+async fn replay(world: &SessionFixture, tools: &ToolSet) -> Vec<ReplayedCall> {
     let events = world.events().await;
     let folder = tempfile::tempdir().unwrap();
     let spec = SandboxSpec::new(folder.path());
@@ -25,15 +25,15 @@ async fn replay(world: &World, tools: &ToolSet) -> Vec<Replayed> {
     heard
 }
 
-fn differing(replayed: &[Replayed]) -> Vec<&str> {
-    let differs = |one: &&Replayed| one.difference.is_some();
+fn differing(replayed: &[ReplayedCall]) -> Vec<&str> {
+    let differs = |one: &&ReplayedCall| one.difference.is_some();
     let differing = replayed.iter().filter(differs);
     differing.map(|one| one.summary.as_str()).collect()
 }
 
 #[test]
 fn what_is_the_same_again_is_told_as_the_same() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             calls(&[
                 ("list_files", json!({})),
@@ -60,7 +60,7 @@ fn what_is_the_same_again_is_told_as_the_same() {
             bash("cat /workspace/file"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "one\n");
         world.write("folder/inside", "x");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
@@ -93,7 +93,7 @@ fn what_is_the_same_again_is_told_as_the_same() {
 
 #[test]
 fn what_depends_on_time_and_chance_differs() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo same"),
             bash("date +%s%N"),
@@ -102,7 +102,7 @@ fn what_depends_on_time_and_chance_differs() {
             bash("cat random"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::OpenAi.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         agent.end().await;
@@ -121,7 +121,7 @@ fn what_depends_on_time_and_chance_differs() {
 
 #[test]
 fn a_turn_that_was_taken_back_is_taken_back_again() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file; cd folder"),
             done(),
@@ -130,7 +130,7 @@ fn a_turn_that_was_taken_back_is_taken_back_again() {
             bash("cat ../file; pwd; ls -R; echo $NAME"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("folder/inner/file", "x");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
@@ -147,7 +147,7 @@ fn a_turn_that_was_taken_back_is_taken_back_again() {
 
 #[test]
 fn an_undo_that_was_taken_back_is_taken_back_again() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file"),
             done(),
@@ -156,7 +156,7 @@ fn an_undo_that_was_taken_back_is_taken_back_again() {
             bash("cat file; ls"),
             done(),
         ]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         assert_eq!(agent.prompt("More.").await, Outcome::Done);
@@ -175,13 +175,13 @@ fn an_undo_that_was_taken_back_is_taken_back_again() {
 
 #[test]
 fn pictures_are_compared_too() {
-    within(async {
+    run_with_timeout(async {
         let server =
             ModelServer::start([ScriptedReply::call("look", json!({"name": "it"})), done()]);
-        let world = World::new().await;
-        let (look, _log) = stubs::picture("look");
+        let world = SessionFixture::new().await;
+        let (look, _log) = stubs::picture_tool("look");
         let tools = ToolSet::new(vec![look]);
-        let change = |setup: &mut agent::Setup| setup.tools = tools.clone();
+        let change = |setup: &mut agent::SessionSetup| setup.tools = tools.clone();
         let mut agent = world
             .start_with(Wire::Anthropic.client(&server), change)
             .await;
@@ -196,11 +196,11 @@ fn pictures_are_compared_too() {
 
 #[test]
 fn calls_that_never_ended_are_not_run() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("echo begun; sleep 1000")]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(protocol::Command::prompt("Work.")).await;
+        agent.send(protocol::AgentCommand::prompt("Work.")).await;
         let begun =
             |kind: &protocol::EventKind| matches!(kind, protocol::EventKind::ToolStarted { .. });
         agent.until(begun).await;

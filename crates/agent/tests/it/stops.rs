@@ -4,13 +4,16 @@ use llm::script::{ScriptedCall, ScriptedReply};
 use protocol::{EventKind, Outcome, Stop};
 use testkit::ModelServer;
 
-use crate::harness::{Agent, World, assert_says, within};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
 use crate::models::{WIRES, Wire, bash, done};
 
 /// Runs a script for one prompt, and a second prompt after it.
-async fn play(wire: Wire, replies: Vec<ScriptedReply>) -> (Outcome, Agent, ModelServer, World) {
+async fn run_script(
+    wire: Wire,
+    replies: Vec<ScriptedReply>,
+) -> (Outcome, TestAgent, ModelServer, SessionFixture) {
     let server = ModelServer::start(replies);
-    let world = World::new().await;
+    let world = SessionFixture::new().await;
     let mut agent = world.start(wire.client(&server)).await;
     let outcome = agent.prompt("Begin.").await;
     (outcome, agent, server, world)
@@ -31,14 +34,14 @@ fn failed(reason: &str) -> Outcome {
 
 #[test]
 fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             // The script, how the turn ends, and how many requests that takes.
             let check = async |script: Vec<ScriptedReply>, expect: Outcome, requests: usize| {
                 let shown = format!("{wire:?} {:?}", script[0].stop());
                 let mut script = script;
                 script.push(done());
-                let (outcome, mut agent, server, _world) = play(wire, script).await;
+                let (outcome, mut agent, server, _world) = run_script(wire, script).await;
                 assert_eq!(outcome, expect, "{shown}");
                 assert_eq!(server.request_count(), requests, "{shown}");
                 assert_eq!(agent.prompt("And now?").await, Outcome::Done, "{shown}");
@@ -68,9 +71,9 @@ fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
 
 #[test]
 fn what_only_the_messages_api_says() {
-    within(async {
+    run_with_timeout(async {
         let pausing = vec![stopping("First half ", "pause_turn"), done()];
-        let (outcome, agent, server, _world) = play(Wire::Anthropic, pausing).await;
+        let (outcome, agent, server, _world) = run_script(Wire::Anthropic, pausing).await;
         assert_eq!(outcome, Outcome::Done);
         agent.end().await;
         let requests = server.finish();
@@ -79,26 +82,30 @@ fn what_only_the_messages_api_says() {
         assert_eq!(messages[1]["role"], "assistant");
 
         let full = vec![stopping("Too much", "model_context_window_exceeded")];
-        let (outcome, agent, _server, _world) = play(Wire::Anthropic, full).await;
-        assert_eq!(outcome, failed("the conversation exceeds the model's context window"));
+        let (outcome, agent, _server, _world) = run_script(Wire::Anthropic, full).await;
+        assert_eq!(
+            outcome,
+            failed("the conversation exceeds the model's context window")
+        );
         agent.end().await;
     });
 }
 
 #[test]
 fn a_request_that_is_too_long_is_the_tasks_failure_not_the_providers() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let message = match wire {
                 Wire::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
                 Wire::OpenAi => "This model's maximum context length is 8192 tokens.",
             };
             let refusal = ScriptedReply::error(400, "invalid_request_error", message);
-            let (outcome, mut agent, server, _world) = play(wire, vec![refusal, done()]).await;
+            let (outcome, mut agent, server, _world) =
+                run_script(wire, vec![refusal, done()]).await;
             let Outcome::Failed { reason } = outcome else {
                 panic!("{outcome:?}");
             };
-            assert_says(&reason, message);
+            assert_contains(&reason, message);
             assert_eq!(agent.prompt("Shorter.").await, Outcome::Done);
             agent.end().await;
             server.finish();
@@ -109,7 +116,7 @@ fn a_request_that_is_too_long_is_the_tasks_failure_not_the_providers() {
 /// A call whose input was cut off by the token limit is not run, and the model is told so.
 #[test]
 fn a_tool_input_that_was_cut_is_not_run() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let cut = ScriptedReply {
                 calls: vec![
@@ -125,28 +132,28 @@ fn a_tool_input_that_was_cut_is_not_run() {
                 stop: Some("max_tokens".to_owned()),
                 ..ScriptedReply::default()
             };
-            let (outcome, agent, server, world) = play(wire, vec![cut, done()]).await;
+            let (outcome, agent, server, world) = run_script(wire, vec![cut, done()]).await;
             assert_eq!(outcome, Outcome::Done);
             let results = agent.results();
             assert_eq!(results.len(), 2, "{results:?}");
             let broken = results.iter().find(|(_, is_error)| *is_error).unwrap();
-            assert_says(&broken.0, "Not run: ");
+            assert_contains(&broken.0, "Not run: ");
             let names = std::fs::read_dir(world.workspace()).unwrap().flatten();
             let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
             assert_eq!(names, ["whole"]);
             agent.end().await;
             let last = String::from_utf8(server.finish()[1].body.to_vec()).unwrap();
-            assert_says(&last, "Not run: ");
+            assert_contains(&last, "Not run: ");
         }
     });
 }
 
 #[test]
 fn replies_that_are_cut_again_and_again_come_to_an_end() {
-    within(async {
+    run_with_timeout(async {
         let cut = || stopping("More and", "max_tokens");
         let (outcome, agent, server, _world) =
-            play(Wire::Anthropic, vec![cut(), cut(), cut(), cut(), done()]).await;
+            run_script(Wire::Anthropic, vec![cut(), cut(), cut(), cut(), done()]).await;
         assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
         assert_eq!(server.request_count(), 4);
         agent.end().await;
@@ -155,17 +162,17 @@ fn replies_that_are_cut_again_and_again_come_to_an_end() {
 
 #[test]
 fn refused_words_are_not_sent_back() {
-    within(async {
+    run_with_timeout(async {
         for wire in WIRES {
             let script = vec![stopping("Unspeakable words", "refusal"), done()];
-            let (_, mut agent, server, _world) = play(wire, script).await;
+            let (_, mut agent, server, _world) = run_script(wire, script).await;
             assert_eq!(agent.prompt("Something else.").await, Outcome::Done);
             agent.end().await;
             let requests = server.finish();
             let body = String::from_utf8(requests[1].body.to_vec()).unwrap();
             assert!(!body.contains("Unspeakable"), "{body}");
-            assert_says(&body, "Begin.");
-            assert_says(&body, "Something else.");
+            assert_contains(&body, "Begin.");
+            assert_contains(&body, "Something else.");
         }
     });
 }
@@ -173,13 +180,14 @@ fn refused_words_are_not_sent_back() {
 /// A reply of thinking alone, cut off by the limit, must not be at the end of a message.
 #[test]
 fn a_reply_that_only_thought_leaves_a_legal_history() {
-    within(async {
+    run_with_timeout(async {
         let thought = ScriptedReply {
             thinking: Some("Hm, let me see".to_owned()),
             stop: Some("max_tokens".to_owned()),
             ..ScriptedReply::default()
         };
-        let (outcome, agent, server, _world) = play(Wire::Anthropic, vec![thought, done()]).await;
+        let (outcome, agent, server, _world) =
+            run_script(Wire::Anthropic, vec![thought, done()]).await;
         assert_eq!(outcome, Outcome::Done);
         agent.end().await;
         server.finish();
@@ -188,14 +196,14 @@ fn a_reply_that_only_thought_leaves_a_legal_history() {
 
 #[test]
 fn thinking_goes_back_as_it_came() {
-    within(async {
+    run_with_timeout(async {
         let thoughtful = ScriptedReply {
             thinking: Some("First I look.\u{2028}Then I leap.".to_owned()),
             ..bash("echo looked")
         };
         // The server verifies each signature, and that thinking stays with its calls.
         let (outcome, mut agent, server, _world) =
-            play(Wire::Anthropic, vec![thoughtful, done(), done()]).await;
+            run_script(Wire::Anthropic, vec![thoughtful, done(), done()]).await;
         assert_eq!(outcome, Outcome::Done);
         assert_eq!(agent.prompt("More.").await, Outcome::Done);
         agent.end().await;
@@ -205,9 +213,9 @@ fn thinking_goes_back_as_it_came() {
 
 #[test]
 fn events_tell_the_stop_reason() {
-    within(async {
+    run_with_timeout(async {
         let (_, agent, _server, _world) =
-            play(Wire::Anthropic, vec![stopping("x", "something_new")]).await;
+            run_script(Wire::Anthropic, vec![stopping("x", "something_new")]).await;
         let stops: Vec<Stop> = agent
             .kinds()
             .filter_map(|kind| match kind {

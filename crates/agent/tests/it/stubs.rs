@@ -6,17 +6,17 @@ use futures_util::future::BoxFuture;
 use protocol::{Block, ToolDefinition};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, mpsc};
-use tools::{Access, Context, Tool, ToolError, ToolOutput};
+use tools::{Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
 
 /// Logs its beginning and end, and behaves as told in between.
-pub(crate) struct Stub {
+pub(crate) struct StubTool {
     definition: ToolDefinition,
-    access: Access,
-    inside: Inside,
+    access: ToolAccess,
+    inside: StubBehavior,
     log: mpsc::UnboundedSender<String>,
 }
 
-enum Inside {
+enum StubBehavior {
     /// Waits until this many calls run.
     Meet(Barrier),
     /// Never ends by itself, ignores cancellation.
@@ -27,9 +27,9 @@ enum Inside {
     Held(Arc<Notify>),
 }
 
-fn stub(name: &str, access: Access, inside: Inside) -> (Arc<dyn Tool>, Log) {
+fn stub(name: &str, access: ToolAccess, inside: StubBehavior) -> (Arc<dyn Tool>, StubLog) {
     let (log, heard) = mpsc::unbounded_channel();
-    let tool = Stub {
+    let tool = StubTool {
         definition: ToolDefinition {
             name: name.to_owned(),
             description: "A tool of a test.".to_owned(),
@@ -39,31 +39,35 @@ fn stub(name: &str, access: Access, inside: Inside) -> (Arc<dyn Tool>, Log) {
         inside,
         log,
     };
-    (Arc::new(tool), Log(heard))
+    (Arc::new(tool), StubLog(heard))
 }
 
-pub(crate) fn meet(name: &str, access: Access, count: usize) -> (Arc<dyn Tool>, Log) {
-    stub(name, access, Inside::Meet(Barrier::new(count)))
+pub(crate) fn barrier_tool(
+    name: &str,
+    access: ToolAccess,
+    count: usize,
+) -> (Arc<dyn Tool>, StubLog) {
+    stub(name, access, StubBehavior::Meet(Barrier::new(count)))
 }
 
-pub(crate) fn forever(name: &str, access: Access) -> (Arc<dyn Tool>, Log) {
-    stub(name, access, Inside::Forever)
+pub(crate) fn endless_tool(name: &str, access: ToolAccess) -> (Arc<dyn Tool>, StubLog) {
+    stub(name, access, StubBehavior::Forever)
 }
 
-pub(crate) fn held(name: &str, access: Access) -> (Arc<dyn Tool>, Log, Arc<Notify>) {
+pub(crate) fn held_tool(name: &str, access: ToolAccess) -> (Arc<dyn Tool>, StubLog, Arc<Notify>) {
     let notify = Arc::new(Notify::new());
-    let (tool, log) = stub(name, access, Inside::Held(notify.clone()));
+    let (tool, log) = stub(name, access, StubBehavior::Held(notify.clone()));
     (tool, log, notify)
 }
 
-pub(crate) fn picture(name: &str) -> (Arc<dyn Tool>, Log) {
-    stub(name, Access::Reads, Inside::Show)
+pub(crate) fn picture_tool(name: &str) -> (Arc<dyn Tool>, StubLog) {
+    stub(name, ToolAccess::Reads, StubBehavior::Show)
 }
 
 /// The log of a stub.
-pub(crate) struct Log(mpsc::UnboundedReceiver<String>);
+pub(crate) struct StubLog(mpsc::UnboundedReceiver<String>);
 
-impl Log {
+impl StubLog {
     pub(crate) async fn next(&mut self) -> String {
         self.0.recv().await.unwrap()
     }
@@ -73,12 +77,12 @@ impl Log {
     }
 }
 
-impl Tool for Stub {
+impl Tool for StubTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> ToolAccess {
         self.access
     }
 
@@ -89,18 +93,18 @@ impl Tool for Stub {
     fn run<'a>(
         &'a self,
         input: Value,
-        _: Context<'a>,
+        _: ToolContext<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let name = input["name"].as_str().unwrap_or_default().to_owned();
             let _ = self.log.send(format!("begin {name}"));
             match &self.inside {
-                Inside::Meet(barrier) => {
+                StubBehavior::Meet(barrier) => {
                     barrier.wait().await;
                 }
-                Inside::Forever => std::future::pending().await,
-                Inside::Held(notify) => notify.notified().await,
-                Inside::Show => {
+                StubBehavior::Forever => std::future::pending().await,
+                StubBehavior::Held(notify) => notify.notified().await,
+                StubBehavior::Show => {
                     return Ok(ToolOutput {
                         content: vec![
                             Block::text(format!("picture of {name}")),

@@ -3,53 +3,53 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent::{Chosen, Models, Price, Setup};
+use agent::{ChosenModel, ModelCatalog, SessionSetup, UsagePricing};
 use futures_util::future::BoxFuture;
 use llm::script::{Script, ScriptedReply};
-use llm::{Model, ModelError, Piece, Reply, Request, Scripted};
-use protocol::{Command, EventKind, Outcome};
+use llm::{Model, ModelError, ModelReply, ModelRequest, ReplyEvent, ScriptedModel};
+use protocol::{AgentCommand, EventKind, Outcome};
 use store::StoreError;
-use tools::{Access, ToolSet};
+use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{World, assert_says, within};
+use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
 use crate::models::{done, scripted};
 use crate::stubs;
 
 /// A model with its own name.
 #[derive(Debug)]
-struct Named(&'static str, Scripted);
+struct NamedModel(&'static str, ScriptedModel);
 
-impl Model for Named {
+impl Model for NamedModel {
     fn name(&self) -> &str {
         self.0
     }
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.1.reply(request, hear)
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         self.1.count(request)
     }
 }
 
 /// Models that reply with their own names.
 #[derive(Debug, Default)]
-struct Shelf(HashMap<&'static str, Chosen>);
+struct NamedModels(HashMap<&'static str, ChosenModel>);
 
-impl Shelf {
+impl NamedModels {
     fn with(mut self, name: &'static str, price: Option<f64>) -> Self {
         let script = Script {
             title: String::new(),
             replies: vec![ScriptedReply::text(format!("I am {name}.")); 9],
         };
-        let chosen = Chosen {
-            model: Arc::new(Named(name, Scripted::new(script))),
-            price: Price(Arc::new(move |_| price)),
+        let chosen = ChosenModel {
+            model: Arc::new(NamedModel(name, ScriptedModel::new(script))),
+            price: UsagePricing(Arc::new(move |_| price)),
             window: Some(1000),
         };
         self.0.insert(name, chosen);
@@ -57,26 +57,30 @@ impl Shelf {
     }
 }
 
-impl Models for Shelf {
-    fn choose(&self, name: &str, _: usize) -> Result<Chosen, String> {
+impl ModelCatalog for NamedModels {
+    fn choose(&self, name: &str, _: usize) -> Result<ChosenModel, String> {
         let found = self.0.get(name).cloned();
         found.ok_or_else(|| "nobody has heard of it".to_owned())
     }
 }
 
-fn shelf() -> Arc<dyn Models> {
-    Arc::new(Shelf::default().with("dear", Some(1.0)).with("odd", None))
+fn named_models() -> Arc<dyn ModelCatalog> {
+    Arc::new(
+        NamedModels::default()
+            .with("dear", Some(1.0))
+            .with("odd", None),
+    )
 }
 
-fn use_model(name: &str) -> Command {
-    Command::UseModel { name: name.into() }
+fn use_model(name: &str) -> AgentCommand {
+    AgentCommand::UseModel { name: name.into() }
 }
 
 #[test]
 fn the_next_turn_is_the_other_models() {
-    within(async {
-        let world = World::new().await;
-        let change = |setup: &mut Setup| setup.models = shelf();
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut SessionSetup| setup.models = named_models();
         let mut agent = world.start_with(scripted(vec![done()]), change).await;
         assert_eq!(agent.prompt("Hello.").await, Outcome::Done);
         agent.send(use_model("dear")).await;
@@ -88,8 +92,8 @@ fn the_next_turn_is_the_other_models() {
         assert_eq!(agent.until(changed).await, expect);
         assert_eq!(agent.prompt("Who is it?").await, Outcome::Done);
         let reason = agent.refused(use_model("none")).await;
-        assert_says(&reason, "`none`");
-        assert_says(&reason, "nobody has heard of it");
+        assert_contains(&reason, "`none`");
+        assert_contains(&reason, "nobody has heard of it");
         assert_eq!(agent.prompt("And now?").await, Outcome::Done);
         let events = agent.end().await;
         let said = events.iter().filter_map(|event| match &event.kind {
@@ -107,9 +111,9 @@ fn the_next_turn_is_the_other_models() {
 /// Nothing is stored yet.
 #[test]
 fn before_the_first_turn_the_session_begins_with_it() {
-    within(async {
-        let world = World::new().await;
-        let change = |setup: &mut Setup| setup.models = shelf();
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut SessionSetup| setup.models = named_models();
         let mut agent = world.start_with(scripted(vec![done()]), change).await;
         agent.send(use_model("odd")).await;
         let is_odd = |kind: &EventKind| {
@@ -135,14 +139,14 @@ fn before_the_first_turn_the_session_begins_with_it() {
 
 #[test]
 fn a_ceiling_in_money_needs_a_price() {
-    within(async {
-        let world = World::new().await;
-        let change = |setup: &mut Setup| {
-            setup.models = shelf();
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let change = |setup: &mut SessionSetup| {
+            setup.models = named_models();
             setup.budget.cost = Some(1.5);
         };
         let mut agent = world.start_with(scripted(vec![done()]), change).await;
-        assert_says(&agent.refused(use_model("odd")).await, "price is unknown");
+        assert_contains(&agent.refused(use_model("odd")).await, "price is unknown");
         agent.send(use_model("dear")).await;
         assert_eq!(agent.prompt("One.").await, Outcome::Done);
         assert_eq!(agent.prompt("Two.").await, Outcome::Done);
@@ -154,11 +158,11 @@ fn a_ceiling_in_money_needs_a_price() {
 
 #[test]
 fn a_turn_under_way_keeps_its_model() {
-    within(async {
-        let world = World::new().await;
-        let (wait, mut log, go) = stubs::held("wait", Access::Reads);
-        let change = |setup: &mut Setup| {
-            setup.models = shelf();
+    run_with_timeout(async {
+        let world = SessionFixture::new().await;
+        let (wait, mut log, go) = stubs::held_tool("wait", ToolAccess::Reads);
+        let change = |setup: &mut SessionSetup| {
+            setup.models = named_models();
             setup.tools = ToolSet::new(vec![wait]);
         };
         let replies = vec![
@@ -166,7 +170,7 @@ fn a_turn_under_way_keeps_its_model() {
             done(),
         ];
         let mut agent = world.start_with(scripted(replies), change).await;
-        agent.send(Command::prompt("Wait.")).await;
+        agent.send(AgentCommand::prompt("Wait.")).await;
         assert_eq!(log.next().await, "begin it");
         agent.send(use_model("dear")).await;
         go.notify_one();

@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum TreeNode {
     Folder { mode: u32 },
     File { mode: u32, content: Vec<u8> },
     Link { target: PathBuf },
 }
 
 /// Every path below a folder, without times and owners.
-pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, Node> {
+pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, TreeNode> {
     let mut nodes = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -22,14 +22,14 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, Node> {
             let metadata = fs::symlink_metadata(&path).unwrap();
             let mode = metadata.permissions().mode() & 0o777;
             let node = if metadata.is_symlink() {
-                Node::Link {
+                TreeNode::Link {
                     target: fs::read_link(&path).unwrap(),
                 }
             } else if metadata.is_dir() {
                 folders.push(path.clone());
-                Node::Folder { mode }
+                TreeNode::Folder { mode }
             } else {
-                Node::File {
+                TreeNode::File {
                     mode,
                     content: fs::read(&path).unwrap(),
                 }

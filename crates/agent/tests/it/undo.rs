@@ -6,12 +6,14 @@ use std::os::unix::fs::symlink;
 use protocol::{EventKind, Outcome};
 use testkit::ModelServer;
 
-use crate::harness::{Agent, World, assert_says, is_after, within};
+use crate::harness::{
+    SessionFixture, TestAgent, assert_contains, is_after_checkpoint, run_with_timeout,
+};
 use crate::models::{Wire, bash, done};
 use crate::tree::{chmod, tree};
 
 /// The paths that an undo left. It must not be refused.
-pub(crate) async fn undo(agent: &mut Agent) -> Vec<String> {
+pub(crate) async fn undo(agent: &mut TestAgent) -> Vec<String> {
     match agent.undo().await {
         EventKind::Undone { left, .. } => left,
         other => panic!("{other:?}"),
@@ -19,8 +21,8 @@ pub(crate) async fn undo(agent: &mut Agent) -> Vec<String> {
 }
 
 /// A workspace with an entry of each kind.
-async fn furnished() -> World {
-    let world = World::new().await;
+async fn populated_workspace() -> SessionFixture {
+    let world = SessionFixture::new().await;
     world.write("file", "first\n");
     world.write("script", "#!/bin/sh\n");
     chmod(&world.path("script"), 0o755);
@@ -38,8 +40,8 @@ async fn furnished() -> World {
 
 #[test]
 fn whatever_a_turn_did_is_taken_back() {
-    within(async {
-        let world = furnished().await;
+    run_with_timeout(async {
+        let world = populated_workspace().await;
         let before = tree(&world.workspace());
         let changes = [
             "echo more >> file",
@@ -105,9 +107,9 @@ fn whatever_a_turn_did_is_taken_back() {
 
 #[test]
 fn one_turn_after_the_other_also_after_a_resume() {
-    within(async {
+    run_with_timeout(async {
         for is_resumed in [false, true] {
-            let world = World::new().await;
+            let world = SessionFixture::new().await;
             world.write("file", "zero\n");
             let mut trees = vec![tree(&world.workspace())];
             let turns = [
@@ -142,13 +144,13 @@ fn one_turn_after_the_other_also_after_a_resume() {
 
 #[test]
 fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("echo new > file"), done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        agent.until(is_after).await;
+        agent.until(is_after_checkpoint).await;
         // Another session's checkpoint, which only fits if all others are removed.
         let other = crate::harness::new_session();
         world
@@ -158,7 +160,7 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
             .unwrap();
         let before = tree(&world.workspace());
         match agent.undo().await {
-            EventKind::CommandRefused { reason } => assert_says(&reason, "is gone"),
+            EventKind::CommandRefused { reason } => assert_contains(&reason, "is gone"),
             other => panic!("{other:?}"),
         }
         assert_eq!(tree(&world.workspace()), before);
@@ -175,12 +177,12 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
 
 #[test]
 fn an_undo_that_comes_early_waits_for_the_end_of_the_turn() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([bash("echo new > file"), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        agent.send(protocol::Command::prompt("Work.")).await;
+        agent.send(protocol::AgentCommand::prompt("Work.")).await;
         assert!(undo(&mut agent).await.is_empty());
         assert_eq!(world.read("file"), "old\n");
         let events = agent.end().await;
@@ -199,9 +201,9 @@ fn an_undo_that_comes_early_waits_for_the_end_of_the_turn() {
 
 #[test]
 fn a_turn_without_changes_loses_only_its_words() {
-    within(async {
+    run_with_timeout(async {
         let server = ModelServer::start([done(), done(), done()]);
-        let world = World::new().await;
+        let world = SessionFixture::new().await;
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("First words.").await, Outcome::Done);

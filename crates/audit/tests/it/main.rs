@@ -8,22 +8,22 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-use audit::{AuditLog, Record, Report, verify};
+use audit::{AuditLog, AuditRecord, AuditReport, verify};
 
-pub(crate) struct Log {
+pub(crate) struct TestLog {
     _dir: tempfile::TempDir,
     pub(crate) path: PathBuf,
 }
 
-impl Log {
-    pub(crate) fn empty() -> Log {
+impl TestLog {
+    pub(crate) fn empty() -> TestLog {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.jsonl");
-        Log { _dir: dir, path }
+        TestLog { _dir: dir, path }
     }
 
-    pub(crate) fn with(count: usize) -> Log {
-        let log = Log::empty();
+    pub(crate) fn with(count: usize) -> TestLog {
+        let log = TestLog::empty();
         let handle = log.open();
         for number in 0..count {
             handle.append_blocking("s1", end(number)).unwrap();
@@ -58,18 +58,18 @@ impl Log {
         });
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> AuditReport {
         verify(&self.path).unwrap()
     }
 }
 
-pub(crate) fn end(number: usize) -> Record {
-    Record::End {
+pub(crate) fn end(number: usize) -> AuditRecord {
+    AuditRecord::End {
         cause: format!("cause {number}"),
     }
 }
 
-pub(crate) fn texts(report: &Report) -> Vec<String> {
+pub(crate) fn finding_texts(report: &AuditReport) -> Vec<String> {
     report.findings.iter().map(ToString::to_string).collect()
 }
 

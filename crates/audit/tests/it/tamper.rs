@@ -1,10 +1,10 @@
 //! `verify` detects and locates any tampering with a log.
 
-use audit::{AuditLog, Problem, Record};
+use audit::{AuditLog, AuditProblem, AuditRecord};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::{Log, end, texts};
+use crate::{TestLog, end, finding_texts};
 
 #[derive(Clone, Debug)]
 enum Tampering {
@@ -61,7 +61,7 @@ fn apply(tampering: &Tampering, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Whether only the last newline is missing: the next writer restores it, and nothing is lost.
-fn is_healed(before: &[u8], after: &[u8]) -> bool {
+fn is_repairable(before: &[u8], after: &[u8]) -> bool {
     before.strip_suffix(b"\n") == Some(after)
 }
 
@@ -73,16 +73,16 @@ proptest! {
         causes in proptest::collection::vec(".{0,40}", 1..12),
         tampering in tampering(),
     ) {
-        let log = Log::empty();
+        let log = TestLog::empty();
         let handle = log.open();
         for cause in causes {
-            handle.append_blocking("s1", Record::End { cause }).unwrap();
+            handle.append_blocking("s1", AuditRecord::End { cause }).unwrap();
         }
-        prop_assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
+        prop_assert!(log.report().is_clean(), "{:?}", finding_texts(&log.report()));
 
         let before = log.bytes();
         let after = apply(&tampering, &before);
-        prop_assume!(after != before && !is_healed(&before, &after));
+        prop_assume!(after != before && !is_repairable(&before, &after));
         log.edit(|_| after);
         prop_assert!(!log.report().is_clean());
 
@@ -95,10 +95,10 @@ proptest! {
 
     #[test]
     fn a_fresh_writer_does_not_cover_tampering_up(tampering in tampering()) {
-        let log = Log::with(6);
+        let log = TestLog::with(6);
         let before = log.bytes();
         let after = apply(&tampering, &before);
-        prop_assume!(after != before && !is_healed(&before, &after));
+        prop_assume!(after != before && !is_repairable(&before, &after));
         log.edit(|_| after);
         AuditLog::open(&log.path).unwrap().append_blocking("s1", end(6)).unwrap();
         prop_assert!(!log.report().is_clean());
@@ -106,7 +106,7 @@ proptest! {
 
     #[test]
     fn rubbish_is_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let log = Log::with(2);
+        let log = TestLog::with(2);
         log.edit(|_| bytes);
         prop_assert!(!log.report().is_clean());
         log.open().append_blocking("s1", end(2)).unwrap();
@@ -115,10 +115,10 @@ proptest! {
 
 #[test]
 fn a_finding_is_a_sentence() {
-    fn check(tamper: impl FnOnce(&Log), expect: &[&str]) {
-        let log = Log::with(9);
+    fn check(tamper: impl FnOnce(&TestLog), expect: &[&str]) {
+        let log = TestLog::with(9);
         tamper(&log);
-        assert_eq!(texts(&log.report()), expect);
+        assert_eq!(finding_texts(&log.report()), expect);
     }
 
     check(|_| {}, &[]);
@@ -173,7 +173,7 @@ fn a_finding_is_a_sentence() {
 
 #[test]
 fn one_change_is_found_once_and_the_rest_is_still_checked() {
-    let log = Log::with(200);
+    let log = TestLog::with(200);
     log.edit(|bytes| {
         let text = String::from_utf8(bytes).unwrap();
         text.replace("cause 50\"", "cause 5O\"")
@@ -191,19 +191,19 @@ fn one_change_is_found_once_and_the_rest_is_still_checked() {
 
 #[test]
 fn an_old_head_is_noticed() {
-    let log = Log::with(2);
+    let log = TestLog::with(2);
     let head = std::fs::read(log.head()).unwrap();
     (0..3).for_each(|n| log.open().append_blocking("s1", end(n)).unwrap());
     std::fs::write(log.head(), head).unwrap();
     assert_eq!(
         log.report().findings[0].problem,
-        Problem::HeadBehind { records: 3 }
+        AuditProblem::HeadBehind { records: 3 }
     );
 }
 
 #[test]
 fn a_file_of_rubbish_is_checked_in_bounded_memory() {
-    let log = Log::with(1);
+    let log = TestLog::with(1);
     log.edit(|mut bytes| {
         bytes.extend(vec![b'x'; 3 << 20]);
         bytes.extend(b"\n".repeat(5000));

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-use audit::{AuditError, AuditLog, Problem, Record, Verdict};
+use audit::{AuditError, AuditLog, AuditProblem, AuditRecord, AuditVerdict};
 
-use crate::{Log, end, mode, texts};
+use crate::{TestLog, end, finding_texts, mode};
 
 #[test]
 fn every_kind_of_record_is_one_line() {
-    let log = Log::empty();
+    let log = TestLog::empty();
     let handle = log.open();
     let records = [
-        Record::Start {
+        AuditRecord::Start {
             backend: "native".into(),
             strength: "namespaces".into(),
             reason: "asked for".into(),
@@ -21,47 +21,47 @@ fn every_kind_of_record_is_one_line() {
             limits: BTreeMap::from([("memory".into(), "cgroup".into())]),
             workspace: "/src".into(),
         },
-        Record::Exec {
+        AuditRecord::Exec {
             exec: 1,
             argv: vec!["sh".into(), "-c".into(), "echo \n\u{1b}]52;c;x\u{7}".into()],
             cwd: "/workspace".into(),
             env_names: vec!["PATH".into()],
             terminal: true,
         },
-        Record::Input {
+        AuditRecord::Input {
             exec: Some(1),
             job: 1,
             text: "ls\n".into(),
             last: false,
         },
-        Record::Signal {
+        AuditRecord::Signal {
             exec: None,
             job: 1,
             signal: 15,
         },
-        Record::ExecEnd {
+        AuditRecord::ExecEnd {
             exec: 1,
             outcome: "exit 0".into(),
             millis: 5,
             bytes: 10,
         },
-        Record::FileChange {
+        AuditRecord::FileChange {
             operation: "write".into(),
             path: "a".into(),
         },
-        Record::Connection {
+        AuditRecord::Connection {
             host: "example.com".into(),
             port: 443,
-            verdict: Verdict::Allowed,
+            verdict: AuditVerdict::Allowed,
             because: "example.com".into(),
             address: Some("192.0.2.1:443".into()),
             count: 3,
         },
-        Record::Capped {
+        AuditRecord::Capped {
             what: "connections".into(),
             count: 9,
         },
-        Record::Request {
+        AuditRecord::Request {
             id: "1".into(),
             remote: "192.0.2.1:9".into(),
             user: "me".into(),
@@ -69,12 +69,12 @@ fn every_kind_of_record_is_one_line() {
             method: "POST".into(),
             path: "/v1/jobs".into(),
         },
-        Record::Answer {
+        AuditRecord::Answer {
             id: "1".into(),
             user: None,
             status: 200,
         },
-        Record::Refusal {
+        AuditRecord::Refusal {
             remote: "192.0.2.1".into(),
             user: String::new(),
             key: None,
@@ -83,13 +83,13 @@ fn every_kind_of_record_is_one_line() {
             status: 401,
             count: 1,
         },
-        Record::Approval {
+        AuditRecord::Approval {
             what: "push".into(),
             decision: "denied".into(),
             scope: Some("once".into()),
             by: "person".into(),
         },
-        Record::End {
+        AuditRecord::End {
             cause: "closed".into(),
         },
     ];
@@ -105,12 +105,12 @@ fn every_kind_of_record_is_one_line() {
         assert_eq!(line["seq"], index as u64 + 1);
         assert_eq!(line["sandbox"], "s1");
         assert_eq!(
-            serde_json::from_value::<Record>(line["event"].clone()).unwrap(),
+            serde_json::from_value::<AuditRecord>(line["event"].clone()).unwrap(),
             records[index]
         );
     }
     let report = log.report();
-    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert!(report.is_clean(), "{:?}", finding_texts(&report));
     assert_eq!(report.lines, records.len() as u64);
     assert!(
         std::fs::read_to_string(log.head())
@@ -121,7 +121,7 @@ fn every_kind_of_record_is_one_line() {
 
 #[test]
 fn files_and_folders_are_private() {
-    let log = Log::empty();
+    let log = TestLog::empty();
     let path = log.path.with_file_name("new").join("deep").join("log");
     AuditLog::open(&path)
         .unwrap()
@@ -135,7 +135,7 @@ fn files_and_folders_are_private() {
 
 #[test]
 fn a_symlink_is_never_followed() {
-    let log = Log::empty();
+    let log = TestLog::empty();
     let target = log.path.with_file_name("target");
     std::fs::write(&target, "keep").unwrap();
     symlink(&target, &log.path).unwrap();
@@ -152,7 +152,7 @@ fn a_symlink_is_never_followed() {
 
 #[test]
 fn only_a_regular_file_is_a_log() {
-    let log = Log::empty();
+    let log = TestLog::empty();
     assert!(matches!(
         AuditLog::open("/dev/null"),
         Err(AuditError::NotAFile { .. })
@@ -168,7 +168,7 @@ fn only_a_regular_file_is_a_log() {
 fn many_writers_share_one_log() {
     const WRITERS: usize = 8;
     const LINES: usize = 200;
-    let log = Log::empty();
+    let log = TestLog::empty();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let path = &log.path;
@@ -183,7 +183,7 @@ fn many_writers_share_one_log() {
         }
     });
     let report = log.report();
-    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert!(report.is_clean(), "{:?}", finding_texts(&report));
     assert_eq!(report.lines, (WRITERS * LINES) as u64);
     // All lines of each writer exist, in its order.
     let text = String::from_utf8(log.bytes()).unwrap();
@@ -199,7 +199,7 @@ fn many_writers_share_one_log() {
 
 #[test]
 fn clones_of_a_handle_share_it() {
-    let log = Log::empty();
+    let log = TestLog::empty();
     let handle = log.open();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -214,14 +214,14 @@ fn clones_of_a_handle_share_it() {
 
 #[test]
 fn verify_sees_whole_lines_while_others_write() {
-    let log = Log::with(1);
+    let log = TestLog::with(1);
     std::thread::scope(|scope| {
         let handle = log.open();
         let writer = scope
             .spawn(move || (0..300).for_each(|n| handle.append_blocking("s1", end(n)).unwrap()));
         while !writer.is_finished() {
             let report = log.report();
-            assert!(report.is_clean(), "{:?}", texts(&report));
+            assert!(report.is_clean(), "{:?}", finding_texts(&report));
         }
     });
 }
@@ -229,7 +229,7 @@ fn verify_sees_whole_lines_while_others_write() {
 #[test]
 fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
     for cut in [1, 5, 40] {
-        let log = Log::with(3);
+        let log = TestLog::with(3);
         let whole = log.bytes();
         // A power failure during the write of line 4: part of it was written, the head is still at 3.
         let torn = whole[..cut].to_vec();
@@ -241,7 +241,7 @@ fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
             log.report()
                 .findings
                 .iter()
-                .any(|found| found.problem == Problem::NoNewline)
+                .any(|found| found.problem == AuditProblem::NoNewline)
         );
 
         log.open().append_blocking("s1", end(4)).unwrap();
@@ -250,8 +250,8 @@ fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
                 .starts_with(&[whole, torn, b"\n".to_vec()].concat())
         );
         let report = log.report();
-        assert_eq!(report.findings.len(), 1, "{:?}", texts(&report));
-        assert_eq!(report.findings[0].problem, Problem::CutOff);
+        assert_eq!(report.findings.len(), 1, "{:?}", finding_texts(&report));
+        assert_eq!(report.findings[0].problem, AuditProblem::CutOff);
         assert_eq!(report.findings[0].line, 4);
         assert_eq!(report.lines, 5);
     }
@@ -259,7 +259,7 @@ fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
 
 #[test]
 fn a_crash_between_line_and_head_is_healed() {
-    let log = Log::with(3);
+    let log = TestLog::with(3);
     let head = std::fs::read(log.head()).unwrap();
     log.open().append_blocking("s1", end(3)).unwrap();
     std::fs::write(log.head(), head).unwrap();
@@ -270,7 +270,7 @@ fn a_crash_between_line_and_head_is_healed() {
 
 #[test]
 fn a_replaced_log_is_not_written_to() {
-    let log = Log::with(1);
+    let log = TestLog::with(1);
     let handle = log.open();
     std::fs::rename(&log.path, log.path.with_extension("old")).unwrap();
     assert!(matches!(
@@ -286,7 +286,7 @@ fn a_replaced_log_is_not_written_to() {
 
 #[test]
 fn what_need_not_be_waited_for_is_written_in_its_order() {
-    let log = Log::empty();
+    let log = TestLog::empty();
     let handle = log.open();
     for number in 0..500 {
         handle.append_later("s1", end(number)).unwrap();
@@ -297,12 +297,16 @@ fn what_need_not_be_waited_for_is_written_in_its_order() {
         assert!(line.ends_with(&format!("\"cause {number}\"}}}}")), "{line}");
     }
     assert_eq!(text.lines().count(), 501);
-    assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
+    assert!(
+        log.report().is_clean(),
+        "{:?}",
+        finding_texts(&log.report())
+    );
 }
 
 #[test]
 fn a_crash_after_lines_that_were_written_together_is_healed() {
-    let log = Log::with(3);
+    let log = TestLog::with(3);
     let head = std::fs::read(log.head()).unwrap();
     let handle = log.open();
     // Delayed by the lock, so that they are written together.
@@ -327,7 +331,7 @@ fn a_crash_after_lines_that_were_written_together_is_healed() {
     let head = match last {
         3 => head,
         _ => {
-            let before = Log::empty();
+            let before = TestLog::empty();
             std::fs::write(
                 &before.path,
                 text.lines().take(last).collect::<Vec<_>>().join("\n") + "\n",
@@ -338,7 +342,15 @@ fn a_crash_after_lines_that_were_written_together_is_healed() {
         }
     };
     std::fs::write(log.head(), head).unwrap();
-    assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
+    assert!(
+        log.report().is_clean(),
+        "{:?}",
+        finding_texts(&log.report())
+    );
     log.open().append_blocking("s1", end(99)).unwrap();
-    assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
+    assert!(
+        log.report().is_clean(),
+        "{:?}",
+        finding_texts(&log.report())
+    );
 }

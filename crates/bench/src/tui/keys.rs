@@ -8,16 +8,16 @@ use std::time::Instant;
 use llm::script::ScriptedReply;
 use serde_json::json;
 
-use super::pty::Pty;
-use super::{Opened, Ui};
+use super::pty::BenchPty;
+use super::{RunningUi, UiSetup};
 use crate::peers::Bench;
-use crate::report::{Goal, Report, Row};
+use crate::report::{BenchGoal, BenchReport, ReportRow};
 use crate::samples::Samples;
 
 /// Interval between two words in milliseconds: about 200 words per second, given timer resolution.
-const PACE: u64 = 3;
+const WORD_INTERVAL_MS: u64 = 3;
 /// Prints 50 MB per second, and writes the total number of bytes to a file.
-const PRINTER: &str = r#"perl -MTime::HiRes=time,sleep -e '
+const PRINTER_SCRIPT: &str = r#"perl -MTime::HiRes=time,sleep -e '
     my $piece = ("the quick brown fox jumps over the lazy dog, line after line\n" x 4000);
     my ($begun, $sum) = (time, 0);
     while (1) {
@@ -28,19 +28,22 @@ const PRINTER: &str = r#"perl -MTime::HiRes=time,sleep -e '
         sleep $ahead if $ahead > 0;
     }'"#;
 
-pub(super) fn measure(bench: &Bench, count: usize, report: &mut Report) -> anyhow::Result<()> {
-    let mut cat = Pty::start(Command::new("cat").arg("-u"))?;
-    let floor = cat.echoes(count)?;
-    report.add(Row::times("a letter, a bare terminal", &floor));
-    let mut quiet = Ui::prepare(Vec::new())?.open(bench)?;
-    report.add(Row::times("a letter, at rest", &quiet.pty.keys(count)?));
+pub(super) fn measure(bench: &Bench, count: usize, report: &mut BenchReport) -> anyhow::Result<()> {
+    let mut cat = BenchPty::start(Command::new("cat").arg("-u"))?;
+    let floor = cat.time_echoes(count)?;
+    report.add(ReportRow::times("a letter, a bare terminal", &floor));
+    let mut quiet = UiSetup::prepare(Vec::new())?.open(bench)?;
+    report.add(ReportRow::times(
+        "a letter, at rest",
+        &quiet.pty.keys(count)?,
+    ));
 
     let printed = |is_background: bool| {
-        let input = json!({"command": PRINTER, "timeout": 600, "background": is_background});
+        let input = json!({"command": PRINTER_SCRIPT, "timeout": 600, "background": is_background});
         ScriptedReply::call("bash", input)
     };
     let scenes: [(&str, Vec<ScriptedReply>, bool, bool); 3] = [
-        ("a letter, words come", vec![streamed()], true, false),
+        ("a letter, words come", vec![streamed_reply()], true, false),
         (
             "a letter, a command prints",
             vec![printed(false)],
@@ -49,37 +52,40 @@ pub(super) fn measure(bench: &Bench, count: usize, report: &mut Report) -> anyho
         ),
         (
             "a letter, both at once",
-            vec![printed(true), streamed()],
+            vec![printed(true), streamed_reply()],
             true,
             true,
         ),
     ];
     for (name, replies, has_words, has_output) in scenes {
-        let mut opened = Ui::prepare(replies)?.open(bench)?;
+        let mut opened = UiSetup::prepare(replies)?.open(bench)?;
         opened.pty.send("go\r")?;
         opened
             .pty
             .wait_for(if has_words { "word" } else { "lazy dog" })?;
-        let before = Load::look(&opened);
+        let before = LoadProgress::look(&opened);
         let times = opened.pty.keys(count)?;
-        let after = Load::look(&opened);
-        let goals = vec![Goal::at_most("ms at p99", times.p99(), 8.0)];
-        report.add(Row::times(name, &times).goals(goals));
+        let after = LoadProgress::look(&opened);
+        let goals = vec![BenchGoal::at_most("ms at p99", times.p99(), 8.0)];
+        report.add(ReportRow::times(name, &times).goals(goals));
         let seconds = (after.at - before.at).as_secs_f64();
         if has_words {
-            report.add(Row::rate("  words", (after.words - before.words) / seconds));
+            report.add(ReportRow::rate(
+                "  words",
+                (after.words - before.words) / seconds,
+            ));
         }
         if has_output {
             let mut rate = Samples::default();
             rate.add((after.bytes - before.bytes) / seconds / 1e9);
-            report.add(Row::rates("  printed", &rate));
+            report.add(ReportRow::rates("  printed", &rate));
         }
     }
     Ok(())
 }
 
 /// More words than are read during a measurement, each with its number.
-fn streamed() -> ScriptedReply {
+fn streamed_reply() -> ScriptedReply {
     let text: String = (0..60_000)
         .map(|number| match number % 12 {
             11 => format!("word{number}.\n\n"),
@@ -87,20 +93,20 @@ fn streamed() -> ScriptedReply {
         })
         .collect();
     ScriptedReply {
-        pace_ms: PACE,
+        pace_ms: WORD_INTERVAL_MS,
         ..ScriptedReply::text(text)
     }
 }
 
 /// Progress of the programs that generate the load.
-struct Load {
+struct LoadProgress {
     at: Instant,
     words: f64,
     bytes: f64,
 }
 
-impl Load {
-    fn look(opened: &Opened) -> Self {
+impl LoadProgress {
+    fn look(opened: &RunningUi) -> Self {
         let text = opened.pty.text();
         let words = text.split_whitespace().filter_map(|word| {
             let number = word.strip_prefix("word")?;

@@ -16,12 +16,12 @@ use nix::pty::{Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
 use crate::samples::Samples;
 
 /// A longer wait means that something is wrong.
-const PATIENCE: Duration = Duration::from_secs(120);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// The sequence that ends a frame.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 /// Interval between two keys, as of a fast typist.
-const BETWEEN: Duration = Duration::from_millis(30);
-const SIZE: Winsize = Winsize {
+const KEY_INTERVAL: Duration = Duration::from_millis(30);
+const TERMINAL_SIZE: Winsize = Winsize {
     ws_row: 24,
     ws_col: 80,
     ws_xpixel: 0,
@@ -30,7 +30,7 @@ const SIZE: Winsize = Winsize {
 
 nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, Winsize);
 
-pub(super) struct Pty {
+pub(super) struct BenchPty {
     master: File,
     child: Child,
     parser: vt100::Parser,
@@ -39,14 +39,14 @@ pub(super) struct Pty {
     frames: usize,
 }
 
-impl Pty {
+impl BenchPty {
     pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let (master, slave) = open()?;
+        let (master, slave) = open_pty()?;
         let end = || slave.try_clone().map(Stdio::from);
         let command = command.stdin(end()?).stdout(end()?).stderr(end()?);
         let child = command.spawn().context("cannot start a program")?;
-        let [rows, columns] =
-            [SIZE.ws_row, SIZE.ws_col].map(|size| NonZeroU16::new(size).unwrap_or(NonZeroU16::MIN));
+        let [rows, columns] = [TERMINAL_SIZE.ws_row, TERMINAL_SIZE.ws_col]
+            .map(|size| NonZeroU16::new(size).unwrap_or(NonZeroU16::MIN));
         Ok(Self {
             master,
             child,
@@ -69,7 +69,7 @@ impl Pty {
     }
 
     pub(super) fn wait_for(&mut self, text: &str) -> anyhow::Result<()> {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + READ_TIMEOUT;
         while !self.text().contains(text) {
             let read = self.read(give_up);
             read.with_context(|| format!("`{text}` did not appear on the screen"))?;
@@ -91,7 +91,7 @@ impl Pty {
             let begun = Instant::now();
             self.send(key)?;
             loop {
-                self.read(begun + PATIENCE)?;
+                self.read(begun + READ_TIMEOUT)?;
                 let screen = self.parser.screen();
                 // The row may differ by then, because the status line can grow.
                 let is_there = screen.cursor_position().1 == wanted && !screen.hide_cursor();
@@ -100,38 +100,38 @@ impl Pty {
                 }
             }
             samples.add_time(begun.elapsed());
-            self.pause(BETWEEN)?;
+            self.pause(KEY_INTERVAL)?;
         }
         Ok(samples)
     }
 
-    /// Like [`Pty::keys`] for programs that draw no frames: the terminal or a bare program echoes.
-    pub(super) fn echoes(&mut self, count: usize) -> anyhow::Result<Samples> {
+    /// Like [`BenchPty::keys`] for programs that draw no frames: the terminal or a bare program echoes.
+    pub(super) fn time_echoes(&mut self, count: usize) -> anyhow::Result<Samples> {
         let mut samples = Samples::default();
         for _ in 0..count {
             let (_, column) = self.parser.screen().cursor_position();
             let begun = Instant::now();
             self.send("x")?;
             while self.parser.screen().cursor_position().1 == column {
-                self.read(begun + PATIENCE)?;
+                self.read(begun + READ_TIMEOUT)?;
             }
             samples.add_time(begun.elapsed());
             if column > 60 {
                 self.send("\n")?;
             }
-            self.pause(BETWEEN / 10)?;
+            self.pause(KEY_INTERVAL / 10)?;
         }
         Ok(samples)
     }
 
     /// Presses a key and waits for the resulting frame.
     pub(super) fn frame_after(&mut self, key: &str) -> anyhow::Result<Duration> {
-        self.pause(BETWEEN)?;
+        self.pause(KEY_INTERVAL)?;
         let frames = self.frames;
         let begun = Instant::now();
         self.send(key)?;
         while self.frames == frames || !self.tail.ends_with(FRAME_END) {
-            self.read(begun + PATIENCE)?;
+            self.read(begun + READ_TIMEOUT)?;
         }
         Ok(begun.elapsed())
     }
@@ -178,7 +178,7 @@ impl Pty {
     }
 }
 
-impl Drop for Pty {
+impl Drop for BenchPty {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -186,7 +186,7 @@ impl Drop for Pty {
 }
 
 /// Both ends, closed on exec so that no other child inherits them.
-fn open() -> anyhow::Result<(File, OwnedFd)> {
+fn open_pty() -> anyhow::Result<(File, OwnedFd)> {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let master = posix_openpt(flags).context("cannot open a pseudo terminal")?;
     grantpt(&master)?;
@@ -198,6 +198,6 @@ fn open() -> anyhow::Result<(File, OwnedFd)> {
         .open(ptsname_r(&master)?)?;
     let master = OwnedFd::from(master);
     // SAFETY: the structure outlives the call.
-    unsafe { set_size(std::os::fd::AsRawFd::as_raw_fd(&master), &SIZE) }?;
+    unsafe { set_size(std::os::fd::AsRawFd::as_raw_fd(&master), &TERMINAL_SIZE) }?;
     Ok((master.into(), slave.into()))
 }

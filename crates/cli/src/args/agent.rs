@@ -10,17 +10,17 @@ use super::SandboxFlags;
 use crate::values::{parse_cost, parse_count, parse_duration, parse_limit};
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunFlags {
     /// Task for the agent; `-` reads it from standard input.
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
 
     #[command(flatten)]
-    pub(crate) agent: Agent,
+    pub(crate) agent: AgentFlags,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Resume {
+pub(crate) struct ResumeFlags {
     /// Name of the session, or a prefix of it [default: the last one in this workspace].
     #[arg(value_name = "SESSION")]
     pub(crate) session: Option<String>,
@@ -35,12 +35,12 @@ pub(crate) struct Resume {
     pub(crate) fork: bool,
 
     #[command(flatten)]
-    pub(crate) agent: Agent,
+    pub(crate) agent: AgentFlags,
 }
 
 /// Flags of the agent; shared by all commands that start one.
 #[derive(Debug, Args)]
-pub(crate) struct Agent {
+pub(crate) struct AgentFlags {
     /// Print events as JSON, one per line, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -189,7 +189,7 @@ pub(crate) struct SessionsList {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Undo {
+pub(crate) struct UndoFlags {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
 
@@ -206,7 +206,7 @@ pub(crate) struct Undo {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayFlags {
     #[command(flatten)]
     pub(crate) name: SessionName,
 

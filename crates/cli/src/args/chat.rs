@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use super::{BudgetFlags, ModelFlags, SandboxFlags, StoreFlags};
 
 #[derive(Debug, Args)]
-pub(crate) struct Chat {
+pub(crate) struct ChatFlags {
     /// Open a session by its name or a prefix of it.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     pub(crate) load: Option<String>,

@@ -10,7 +10,7 @@ use super::StoreFlags;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImageCommand {
     /// Build an image from a recipe, or reuse the one that the same recipe built before.
-    Build(ImageBuild),
+    Build(ImageBuildFlags),
     /// Import an image from a file written by `docker save`, `podman save` or `skopeo`.
     Import {
         #[command(flatten)]
@@ -102,7 +102,7 @@ pub(crate) enum ImageCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ImageBuild {
+pub(crate) struct ImageBuildFlags {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
 

@@ -12,7 +12,7 @@ use super::{BudgetFlags, ModelFlags, StoreFlags, WallFlags};
 use crate::values::{parse_count, parse_duration, parse_size};
 
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeFlags {
     /// Address to listen on. Addresses beyond this machine require a key: see `hotcell keys
     /// create`.
     #[arg(
@@ -56,7 +56,7 @@ pub(crate) struct Serve {
     pub(crate) load: LoadFlags,
 
     #[command(flatten)]
-    pub(crate) keep: KeepFlags,
+    pub(crate) keep: RetentionFlags,
 
     #[command(flatten)]
     pub(crate) sandbox: ServerSandboxFlags,
@@ -130,7 +130,7 @@ pub(crate) struct LoadFlags {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Retention")]
-pub(crate) struct KeepFlags {
+pub(crate) struct RetentionFlags {
     /// How long ended jobs are kept.
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_duration)]
     pub(crate) keep_for: Duration,

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::complaint::{Complaint, USAGE};
+use crate::cli_error::{CliError, USAGE_ERROR};
 
 #[allow(clippy::print_stdout)]
-pub(crate) fn verify(file: &Path) -> Result<u8, Complaint> {
+pub(crate) fn verify(file: &Path) -> Result<u8, CliError> {
     let report = audit::verify(file).map_err(|error| {
-        Complaint::from_error(USAGE, &error)
+        CliError::from_error(USAGE_ERROR, &error)
             .hint("name an audit log, such as `audit.jsonl`".to_owned())
     })?;
     for finding in &report.findings {

@@ -3,22 +3,22 @@
 //! [`screen`] and [`plain`] are the two user interfaces. Both talk to a [`partner::Partner`], which is an
 //! agent of this process or a job of a server, and get it from the [`desk::Desk`].
 
-mod desk;
-mod errand;
-mod partner;
+mod chat_peer;
+mod chat_state;
+mod lookups;
 mod picture;
 mod plain;
 mod remote;
 mod screen;
-mod talk;
+mod session_opener;
 
 use std::io::{self, IsTerminal};
 
-use crate::args::Chat;
-use crate::complaint::Complaint;
-use crate::settings::{Overrides, confirm_env_file};
+use crate::args::ChatFlags;
+use crate::cli_error::CliError;
+use crate::settings::{SettingOverrides, confirm_env_file};
 
-pub(crate) fn run(chat: &Chat) -> Result<u8, Complaint> {
+pub(crate) fn run(chat: &ChatFlags) -> Result<u8, CliError> {
     confirm_env_file(&overrides(chat, None))?;
     if is_plain(chat) {
         plain::run(chat)
@@ -29,7 +29,7 @@ pub(crate) fn run(chat: &Chat) -> Result<u8, Complaint> {
 
 /// Whether to use lines instead of a full screen: because a flag asks for it, or because the terminal
 /// has no full screen.
-pub(crate) fn is_plain(chat: &Chat) -> bool {
+pub(crate) fn is_plain(chat: &ChatFlags) -> bool {
     let is_simple = match std::env::var_os("TERM") {
         None => true,
         Some(term) => term.is_empty() || term == "dumb",
@@ -38,8 +38,8 @@ pub(crate) fn is_plain(chat: &Chat) -> bool {
 }
 
 /// The flags that are also settings; `model` is the model chosen since the start, if any.
-fn overrides(chat: &Chat, model: Option<&str>) -> Overrides {
-    Overrides::default()
+fn overrides(chat: &ChatFlags, model: Option<&str>) -> SettingOverrides {
+    SettingOverrides::default()
         .sandbox(&chat.sandbox.flags)
         .model(&chat.model)
         .model_named(model)

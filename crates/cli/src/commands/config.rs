@@ -4,21 +4,21 @@ use serde_json::json;
 
 use super::{print, written};
 use crate::args::ConfigCommand;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::render::{clean, write_line};
-use crate::settings::{KEYS, Key, Overrides, Settings};
+use crate::settings::{SETTING_KEYS, SettingKey, SettingOverrides, Settings};
 
-pub(crate) fn run(config: &ConfigCommand) -> Result<u8, Complaint> {
-    let overrides = Overrides::default()
+pub(crate) fn run(config: &ConfigCommand) -> Result<u8, CliError> {
+    let overrides = SettingOverrides::default()
         .model(&config.model)
         .store(&config.store);
     let settings = Settings::read(&overrides)?;
-    let rows: Vec<[String; 3]> = KEYS
+    let rows: Vec<[String; 3]> = SETTING_KEYS
         .iter()
         .map(|key| match settings.get(key.name) {
             Some(setting) => [
                 key.name.to_owned(),
-                shown(key, &setting.value),
+                masked_value(key, &setting.value),
                 match key.variable {
                     Some(variable) if setting.source.is_variable() => {
                         format!("{variable} in {}", setting.source)
@@ -45,18 +45,14 @@ pub(crate) fn run(config: &ConfigCommand) -> Result<u8, Complaint> {
         .collect();
     let file = Settings::file(config.store.config.as_deref());
     let file = file.map_or_else(String::new, |path| {
-        let state = if path.exists() {
-            ""
-        } else {
-            " (not found)"
-        };
+        let state = if path.exists() { "" } else { " (not found)" };
         format!("\nsettings file: {}{state}", path.display())
     });
     print(&format!("{}\n{file}\n", lines.join("\n")))
 }
 
 /// Enough of a secret to tell two apart, and no more.
-fn shown(key: &Key, value: &str) -> String {
+fn masked_value(key: &SettingKey, value: &str) -> String {
     if !key.is_secret {
         return value.to_owned();
     }

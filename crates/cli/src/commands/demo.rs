@@ -3,40 +3,41 @@
 
 use std::sync::Arc;
 
-use agent::{NoOtherModel, Price};
-use llm::Scripted;
+use agent::{NoModels, UsagePricing};
+use llm::ScriptedModel;
 use llm::script::Script;
-use protocol::Command;
+use protocol::AgentCommand;
 
 use super::run::{begin, settings};
-use crate::args::Agent;
-use crate::complaint::{Complaint, FAILED};
-use crate::settings::Chosen;
+use crate::args::AgentFlags;
+use crate::cli_error::{CliError, SANDBOX_FAILED};
+use crate::settings::ModelSettings;
 
-const SCRIPT: &str = include_str!("demo.toml");
-const TASK: &str = "Create a Python script that prints Hello, World! and run it";
-const BANNER: &str =
+const DEMO_SCRIPT: &str = include_str!("demo.toml");
+const DEMO_TASK: &str = "Create a Python script that prints Hello, World! and run it";
+const DEMO_BANNER: &str =
     "DEMO: the model is a script; the sandbox, the tools and their results are real";
 
-pub(crate) fn run(agent: &Agent) -> Result<u8, Complaint> {
-    let script = Script::parse(SCRIPT).map_err(|error| Complaint::from_error(FAILED, &error))?;
-    let chosen = Chosen {
-        model: agent::Chosen {
-            model: Arc::new(Scripted::new(script)),
-            price: Price(Arc::new(|_| Some(0.0))),
+pub(crate) fn run(agent: &AgentFlags) -> Result<u8, CliError> {
+    let script =
+        Script::parse(DEMO_SCRIPT).map_err(|error| CliError::from_error(SANDBOX_FAILED, &error))?;
+    let chosen = ModelSettings {
+        model: agent::ChosenModel {
+            model: Arc::new(ScriptedModel::new(script)),
+            price: UsagePricing(Arc::new(|_| Some(0.0))),
             window: None,
         },
-        models: Arc::new(NoOtherModel),
+        models: Arc::new(NoModels),
         budget: Default::default(),
         max_tokens: 8096,
     };
     let settings = settings(agent)?;
-    let banner = format!("{BANNER}\ntask: {TASK}");
+    let banner = format!("{DEMO_BANNER}\ntask: {DEMO_TASK}");
     begin(
         agent,
         &settings,
         chosen,
-        Command::prompt(TASK),
+        AgentCommand::prompt(DEMO_TASK),
         Some(&banner),
     )
 }

@@ -7,20 +7,20 @@ mod table;
 use std::io::Write;
 use std::path::PathBuf;
 
-use sandbox::doctor::{self, Diagnosis, ORDER};
-use sandbox::{Backend, Choice, Proof, SandboxError, SandboxSpec};
+use sandbox::doctor::{self, BACKENDS_BY_STRENGTH, Diagnosis};
+use sandbox::{Backend, BackendChoice, ProbeResult, SandboxError, SandboxSpec};
 use serde_json::{Value, json};
 
-use self::table::Row;
+use self::table::BackendRow;
 use super::{print, runtime, written};
-use crate::args::Doctor;
-use crate::complaint::{Complaint, FAILED};
+use crate::args::DoctorFlags;
+use crate::cli_error::{CliError, SANDBOX_FAILED};
 use crate::render::clean;
-use crate::settings::{Overrides, Settings, provisions};
+use crate::settings::{SettingOverrides, Settings, provisions};
 
-pub(crate) fn run(asked: &Doctor) -> Result<u8, Complaint> {
-    let settings = Settings::read(&Overrides::default().store(&asked.store))?;
-    let scratch = Scratch::make()?;
+pub(crate) fn run(asked: &DoctorFlags) -> Result<u8, CliError> {
+    let settings = Settings::read(&SettingOverrides::default().store(&asked.store))?;
+    let scratch = ScratchWorkspace::make()?;
     let spec = SandboxSpec {
         provisions: provisions(&settings, Backend::Auto)?.into(),
         ..SandboxSpec::new(&scratch.0)
@@ -33,49 +33,49 @@ pub(crate) fn run(asked: &Doctor) -> Result<u8, Complaint> {
 }
 
 /// The native backend in detail, and what is known of the others.
-fn examine(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
+fn examine(asked: &DoctorFlags, spec: &SandboxSpec) -> Result<u8, CliError> {
     let native = SandboxSpec {
         backend: Backend::Native,
         ..spec.clone()
     };
     let native = runtime()?.block_on(doctor::examine(native));
-    let known = doctor::known(&spec.provisions);
+    let known = doctor::stored_results(&spec.provisions);
     let works = native.works || known.iter().any(|proof| proof.works);
     let taken = taken(spec, works);
     if asked.json {
-        tell_json(&taken, &[native], &known)?;
+        print_json(&taken, &[native], &known)?;
         return Ok(u8::from(!works));
     }
     let mut text = details::render(&native);
     text.push('\n');
     text.push_str(&table::as_of(&known));
-    text.push_str(table::HEAD);
-    let rows: Vec<Row> = ORDER
+    text.push_str(table::TABLE_HEADER);
+    let rows: Vec<BackendRow> = BACKENDS_BY_STRENGTH
         .into_iter()
         .map(|backend| match backend {
-            Backend::Native => Row::examined(&native),
-            _ => Row::known(backend, &known),
+            Backend::Native => BackendRow::examined(&native),
+            _ => BackendRow::known(backend, &known),
         })
         .collect();
     for row in &rows {
         text.push_str(&row.line());
     }
-    text.push_str(&conclusion(&rows, &taken));
+    text.push_str(&notes_and_choice(&rows, &taken));
     print(&clean(&text))?;
     Ok(u8::from(!works))
 }
 
 /// All backends, one after the other, so that they do not disturb each other's timings.
-fn probe(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
+fn probe(asked: &DoctorFlags, spec: &SandboxSpec) -> Result<u8, CliError> {
     let runtime = runtime()?;
     let mut found = Vec::new();
     let mut rows = Vec::new();
     if !asked.json {
-        print(table::HEAD)?;
+        print(table::TABLE_HEADER)?;
     }
-    for backend in ORDER {
+    for backend in BACKENDS_BY_STRENGTH {
         let diagnosis = runtime.block_on(doctor::probe(spec, backend));
-        let row = Row::examined(&diagnosis);
+        let row = BackendRow::examined(&diagnosis);
         if !asked.json {
             print(&clean(&row.line()))?;
         }
@@ -85,29 +85,29 @@ fn probe(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
     let works = found.iter().any(|diagnosis| diagnosis.works);
     let taken = taken(spec, works);
     if asked.json {
-        tell_json(&taken, &found, &doctor::known(&spec.provisions))?
+        print_json(&taken, &found, &doctor::stored_results(&spec.provisions))?
     } else {
-        print(&clean(&conclusion(&rows, &taken)))?;
+        print(&clean(&notes_and_choice(&rows, &taken)))?;
     }
     Ok(u8::from(!works))
 }
 
 /// What `auto` selects, if any backend works.
-type Taken = Option<Result<Choice, SandboxError>>;
+type AutoChoice = Option<Result<BackendChoice, SandboxError>>;
 
-fn taken(spec: &SandboxSpec, works: bool) -> Taken {
-    works.then(|| doctor::would_take(spec))
+fn taken(spec: &SandboxSpec, works: bool) -> AutoChoice {
+    works.then(|| doctor::auto_choice(spec))
 }
 
 /// The text below the table.
-fn conclusion(rows: &[Row], taken: &Taken) -> String {
+fn notes_and_choice(rows: &[BackendRow], taken: &AutoChoice) -> String {
     let mut text = String::new();
     for row in rows {
         text.push_str(&row.problem());
     }
     text.push('\n');
-    for backend in ORDER {
-        if let Some(unproven) = doctor::unproven(backend) {
+    for backend in BACKENDS_BY_STRENGTH {
+        if let Some(unproven) = doctor::untested_parts(backend) {
             text.push_str(&format!("note:   {backend}: {unproven}\n"));
         }
     }
@@ -123,14 +123,23 @@ fn conclusion(rows: &[Row], taken: &Taken) -> String {
     text
 }
 
-fn tell_json(taken: &Taken, found: &[Diagnosis], known: &[Proof]) -> Result<(), Complaint> {
+fn print_json(
+    taken: &AutoChoice,
+    found: &[Diagnosis],
+    known: &[ProbeResult],
+) -> Result<(), CliError> {
     let choice = match taken {
         Some(Ok(choice)) => Some(choice),
         _ => None,
     };
-    let unproven: serde_json::Map<String, Value> = ORDER
+    let unproven: serde_json::Map<String, Value> = BACKENDS_BY_STRENGTH
         .into_iter()
-        .filter_map(|backend| Some((backend.name().to_owned(), doctor::unproven(backend)?.into())))
+        .filter_map(|backend| {
+            Some((
+                backend.name().to_owned(),
+                doctor::untested_parts(backend)?.into(),
+            ))
+        })
         .collect();
     let text = serde_json::to_string_pretty(&json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -140,22 +149,22 @@ fn tell_json(taken: &Taken, found: &[Diagnosis], known: &[Proof]) -> Result<(), 
         "proofs": known,
         "not_run_on_real_hardware": unproven,
     }));
-    let text = text.map_err(|error| Complaint::new(FAILED, error))?;
+    let text = text.map_err(|error| CliError::new(SANDBOX_FAILED, error))?;
     written(writeln!(std::io::stdout(), "{text}")).map(drop)
 }
 
 /// A temporary workspace for the check, removed when dropped.
-struct Scratch(PathBuf);
+struct ScratchWorkspace(PathBuf);
 
-impl Scratch {
-    fn make() -> Result<Self, Complaint> {
+impl ScratchWorkspace {
+    fn make() -> Result<Self, CliError> {
         // The real path: a sandbox accepts no other.
         let parent = std::env::temp_dir();
         let parent = parent.canonicalize().unwrap_or(parent);
         let folder = parent.join(format!("hotcell-doctor-{}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|error| {
-            Complaint::new(
-                FAILED,
+            CliError::new(
+                SANDBOX_FAILED,
                 format!("cannot create `{}`: {error}", folder.display()),
             )
         })?;
@@ -167,7 +176,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchWorkspace {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

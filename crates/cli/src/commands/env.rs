@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::print;
 use crate::args::EnvCommand;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::render::clean;
 use crate::settings::{EnvFile, EnvRecord, warn_refused};
 
-pub(crate) fn run(command: &EnvCommand) -> Result<u8, Complaint> {
+pub(crate) fn run(command: &EnvCommand) -> Result<u8, CliError> {
     let record = EnvRecord::outside(&[])?;
     match command {
         EnvCommand::Allow { file } => {
@@ -16,10 +16,10 @@ pub(crate) fn run(command: &EnvCommand) -> Result<u8, Complaint> {
             warn_refused(&file);
             if file.values.is_empty() {
                 let text = format!("`{}` sets no key and no model", file.path.display());
-                return Err(Complaint::usage(text));
+                return Err(CliError::usage(text));
             }
             record.keep(&file, true)?;
-            say(&format!(
+            print_line(&format!(
                 "`{}` may set {} as long as it does not change",
                 file.location.display(),
                 file.names()
@@ -28,24 +28,24 @@ pub(crate) fn run(command: &EnvCommand) -> Result<u8, Complaint> {
         EnvCommand::Forget { file } => {
             let location = EnvFile::location_of(file).map_err(|error| complain(file, &error))?;
             record.forget(&location)?;
-            say(&format!("forgot `{}`", location.display()))
+            print_line(&format!("forgot `{}`", location.display()))
         }
     }
 }
 
-fn read(path: &Path) -> Result<EnvFile, Complaint> {
+fn read(path: &Path) -> Result<EnvFile, CliError> {
     EnvFile::read(path)
         .map_err(|why| complain(path, &why))?
         .ok_or_else(|| complain(path, &"there is no such file"))
 }
 
-fn complain(path: &Path, why: &dyn std::fmt::Display) -> Complaint {
-    Complaint::usage(format!(
+fn complain(path: &Path, why: &dyn std::fmt::Display) -> CliError {
+    CliError::usage(format!(
         "cannot read the env file `{}`: {why}",
         path.display()
     ))
 }
 
-fn say(text: &str) -> Result<u8, Complaint> {
+fn print_line(text: &str) -> Result<u8, CliError> {
     print(&format!("{}\n", clean(text)))
 }

@@ -1,43 +1,49 @@
 //! `hotcell image`: builds, lists, shows, exports and removes root file systems for sandboxes.
 
-mod making;
+mod create;
 mod progress;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use images::{Cleared, Image, ImageError, Origin, Store, export_oci, export_oci_file};
+use images::{
+    ImageError, ImageOrigin, ImageStore, RemovedImages, StoredImage, export_oci, export_oci_file,
+};
 use serde_json::{Value, json};
 
 use super::{print, written};
 use crate::args::{ImageCommand, StoreFlags};
-use crate::complaint::{Complaint, USAGE};
+use crate::cli_error::{CliError, USAGE_ERROR};
 use crate::render::{clean, write_line};
 use crate::settings::data_folder;
 
-impl From<ImageError> for Complaint {
+impl From<ImageError> for CliError {
     fn from(error: ImageError) -> Self {
-        let code = if error.is_usage() { USAGE } else { 1 };
+        let code = if error.is_usage_error() {
+            USAGE_ERROR
+        } else {
+            1
+        };
         Self::from_error(code, &error).hint(error.hint().map(str::to_owned))
     }
 }
 
-pub(crate) fn run(command: &ImageCommand) -> Result<u8, Complaint> {
+pub(crate) fn run(command: &ImageCommand) -> Result<u8, CliError> {
     match command {
-        ImageCommand::Build(build) => making::build(build),
+        ImageCommand::Build(build) => create::build(build),
         ImageCommand::Import {
             store,
             name,
             file,
             reference,
-        } => making::import(store, name, file, reference.as_deref()),
+        } => create::import(store, name, file, reference.as_deref()),
         ImageCommand::Pull {
             store,
             reference,
             name,
             insecure,
-        } => making::pull(store, reference, name.as_deref(), *insecure),
+        } => create::pull(store, reference, name.as_deref(), *insecure),
         ImageCommand::List { store, json } => list(store, *json),
         ImageCommand::Show { store, name, json } => show(store, name, *json),
         ImageCommand::Remove { store, names } => remove(store, names),
@@ -53,17 +59,17 @@ pub(crate) fn run(command: &ImageCommand) -> Result<u8, Complaint> {
 }
 
 /// The image store in the data folder.
-pub(crate) fn open(flags: &StoreFlags) -> Result<Store, Complaint> {
-    Ok(Store::open(data_folder(flags, None)?.join("images")))
+pub(crate) fn open(flags: &StoreFlags) -> Result<ImageStore, CliError> {
+    Ok(ImageStore::open(data_folder(flags, None)?.join("images")))
 }
 
-fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {
+fn list(flags: &StoreFlags, json: bool) -> Result<u8, CliError> {
     let images = open(flags)?.list()?;
     if json {
         return written(
             images
                 .iter()
-                .try_for_each(|image| write_line(&described(image))),
+                .try_for_each(|image| write_line(&image_json(image))),
         );
     }
     if images.is_empty() {
@@ -74,7 +80,7 @@ fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {
         .map(|image| image.name.len())
         .max()
         .unwrap_or(0);
-    let line = |image: &Image| {
+    let line = |image: &StoredImage| {
         format!(
             "{:<width$}  {}  {:>9}  {}\n",
             image.name,
@@ -86,10 +92,10 @@ fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {
     print(&images.iter().map(line).collect::<String>())
 }
 
-fn show(flags: &StoreFlags, name: &str, json: bool) -> Result<u8, Complaint> {
+fn show(flags: &StoreFlags, name: &str, json: bool) -> Result<u8, CliError> {
     let image = open(flags)?.get(name)?;
     if json {
-        return written(write_line(&described(&image)));
+        return written(write_line(&image_json(&image)));
     }
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -111,7 +117,7 @@ fn show(flags: &StoreFlags, name: &str, json: bool) -> Result<u8, Complaint> {
     print(&text)
 }
 
-fn remove(flags: &StoreFlags, names: &[String]) -> Result<u8, Complaint> {
+fn remove(flags: &StoreFlags, names: &[String]) -> Result<u8, CliError> {
     let store = open(flags)?;
     // All names are checked before anything is removed.
     for name in names {
@@ -124,8 +130,8 @@ fn remove(flags: &StoreFlags, names: &[String]) -> Result<u8, Complaint> {
     Ok(0)
 }
 
-fn prune(flags: &StoreFlags) -> Result<u8, Complaint> {
-    let Cleared { roots, bytes, .. } = open(flags)?.collect_garbage()?;
+fn prune(flags: &StoreFlags) -> Result<u8, CliError> {
+    let RemovedImages { roots, bytes, .. } = open(flags)?.collect_garbage()?;
     print(&format!(
         "removed {roots} images without a name, {}\n",
         size(bytes)
@@ -133,17 +139,17 @@ fn prune(flags: &StoreFlags) -> Result<u8, Complaint> {
 }
 
 fn export(
-    store: &Store,
+    store: &ImageStore,
     name: &str,
     file: &Path,
     format: &str,
     force: bool,
-) -> Result<u8, Complaint> {
+) -> Result<u8, CliError> {
     let image = store.get(name)?;
     let is_output = file == Path::new("-");
     if !is_output && !force && file.exists() {
         return Err(
-            Complaint::usage(format!("`{}` already exists", file.display()))
+            CliError::usage(format!("`{}` already exists", file.display()))
                 .hint("choose another, or replace it with `--force`".to_owned()),
         );
     }
@@ -158,13 +164,13 @@ fn export(
     }
 }
 
-fn copy(from: &Path, target: &mut impl io::Write) -> Result<u8, Complaint> {
+fn copy(from: &Path, target: &mut impl io::Write) -> Result<u8, CliError> {
     let mut source = File::open(from).map_err(|error| unwritten(from, &error))?;
     written(io::copy(&mut source, target).map(drop))
 }
 
 /// Copies to a temporary file next to the target, then renames it.
-fn replace(from: &Path, to: &Path) -> Result<u8, Complaint> {
+fn replace(from: &Path, to: &Path) -> Result<u8, CliError> {
     let folder: PathBuf = match to.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         _ => ".".into(),
@@ -177,11 +183,11 @@ fn replace(from: &Path, to: &Path) -> Result<u8, Complaint> {
     Ok(0)
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Complaint {
-    Complaint::new(1, format!("cannot write `{}`: {error}", path.display()))
+fn unwritten(path: &Path, error: &io::Error) -> CliError {
+    CliError::new(1, format!("cannot write `{}`: {error}", path.display()))
 }
 
-fn described(image: &Image) -> Value {
+fn image_json(image: &StoredImage) -> Value {
     json!({
         "name": image.name,
         "digest": image.digest,
@@ -195,14 +201,14 @@ fn described(image: &Image) -> Value {
     })
 }
 
-fn origin(origin: &Origin) -> String {
+fn origin(origin: &ImageOrigin) -> String {
     match origin {
-        Origin::Recipe { from, .. } => format!("built on {from}"),
-        Origin::Archive {
+        ImageOrigin::Recipe { from, .. } => format!("built on {from}"),
+        ImageOrigin::Archive {
             reference: Some(reference),
         } => format!("imported, {reference}"),
-        Origin::Archive { reference: None } => "imported".to_owned(),
-        Origin::Registry { reference, .. } => format!("pulled, {reference}"),
+        ImageOrigin::Archive { reference: None } => "imported".to_owned(),
+        ImageOrigin::Registry { reference, .. } => format!("pulled, {reference}"),
         _ => "built elsewhere".to_owned(),
     }
 }

@@ -8,16 +8,16 @@ use std::path::Path;
 use jiff::Timestamp;
 use protocol::job::{ApiKey, UserRole};
 use secrecy::ExposeSecret;
-use store::Jobs;
+use store::JobStore;
 use uuid::Uuid;
 
 use super::{print, runtime, written};
 use crate::args::{KeysCommand, StoreFlags};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::render::{clean, write_line};
 use crate::settings::data_folder;
 
-pub(crate) fn run(command: &KeysCommand) -> Result<u8, Complaint> {
+pub(crate) fn run(command: &KeysCommand) -> Result<u8, CliError> {
     runtime()?.block_on(async {
         match command {
             KeysCommand::Create {
@@ -32,18 +32,18 @@ pub(crate) fn run(command: &KeysCommand) -> Result<u8, Complaint> {
     })
 }
 
-async fn open(flags: &StoreFlags) -> Result<Jobs, Complaint> {
-    Ok(Jobs::open(&data_folder(flags, None)?).await?)
+async fn open(flags: &StoreFlags) -> Result<JobStore, CliError> {
+    Ok(JobStore::open(&data_folder(flags, None)?).await?)
 }
 
-async fn create(flags: &StoreFlags, user: &str, role: &str, label: &str) -> Result<u8, Complaint> {
+async fn create(flags: &StoreFlags, user: &str, role: &str, label: &str) -> Result<u8, CliError> {
     let role = match role {
         "admin" => UserRole::Admin,
         _ => UserRole::User,
     };
-    orchestrator::check_name("--user", user).map_err(Complaint::usage)?;
+    orchestrator::check_name("--user", user).map_err(CliError::usage)?;
     if !label.is_empty() {
-        orchestrator::check_name("--label", label).map_err(Complaint::usage)?;
+        orchestrator::check_name("--label", label).map_err(CliError::usage)?;
     }
     let jobs = open(flags).await?;
     let now = Timestamp::now();
@@ -54,14 +54,14 @@ async fn create(flags: &StoreFlags, user: &str, role: &str, label: &str) -> Resu
 }
 
 /// Creates the first key and writes it to a file, unless there is an active one.
-pub(super) async fn first(data: &Path, file: &Path) -> Result<(), Complaint> {
-    let jobs = Jobs::open(data).await?;
+pub(super) async fn create_first_key(data: &Path, file: &Path) -> Result<(), CliError> {
+    let jobs = JobStore::open(data).await?;
     let keys = jobs.keys().await?;
     if keys.iter().any(|key| key.revoked.is_none()) {
         return Ok(());
     }
     let cannot = |error: std::io::Error| {
-        Complaint::usage(format!(
+        CliError::usage(format!(
             "cannot write the first key to `{}`: {error}",
             file.display()
         ))
@@ -89,7 +89,7 @@ pub(super) async fn first(data: &Path, file: &Path) -> Result<(), Complaint> {
     Ok(())
 }
 
-async fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {
+async fn list(flags: &StoreFlags, json: bool) -> Result<u8, CliError> {
     let keys = open(flags).await?.keys().await?;
     if json {
         let mut lines = keys.iter().map(|key| serde_json::json!(key));
@@ -121,11 +121,11 @@ fn line(key: &ApiKey) -> String {
     )
 }
 
-async fn revoke(flags: &StoreFlags, id: Uuid) -> Result<u8, Complaint> {
+async fn revoke(flags: &StoreFlags, id: Uuid) -> Result<u8, CliError> {
     if open(flags).await?.revoke_key(id, Timestamp::now()).await? {
         print("revoked\n")
     } else {
-        Err(Complaint::usage(format!("there is no active key `{id}`"))
+        Err(CliError::usage(format!("there is no active key `{id}`"))
             .hint("`hotcell keys list` lists keys".to_owned()))
     }
 }

@@ -1,21 +1,21 @@
 //! `hotcell replay`: runs the recorded tool calls of a session again, in a new sandbox on an empty
 //! folder, and reports where the results differ.
 
-use agent::Replayed;
+use agent::ReplayedCall;
 use sandbox::SandboxSpec;
 use serde_json::json;
 use tools::ToolSet;
 
-use super::drive::{INTERRUPTED, TASK_FAILED};
+use super::run_command::{INTERRUPTED, TASK_FAILED};
 use super::sessions::open;
 use super::{print, runtime, written};
-use crate::args::Replay;
-use crate::complaint::Complaint;
+use crate::args::ReplayFlags;
+use crate::cli_error::CliError;
 use crate::render::{clean, first_line, write_line};
 
-pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
+pub(crate) fn run(replay: &ReplayFlags) -> Result<u8, CliError> {
     let folder = tempfile::tempdir().map_err(|error| {
-        Complaint::new(
+        CliError::new(
             TASK_FAILED,
             format!("cannot create a folder to replay in: {error}"),
         )
@@ -28,18 +28,18 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
         let session = store.find(&replay.name.session).await?;
         let events = store.events(&session).await?;
         let spec = SandboxSpec::new(workspace);
-        let report = |replayed: Replayed| {
+        let report = |replayed: ReplayedCall| {
             calls += 1;
             differ += u32::from(replayed.difference.is_some());
             if outcome.is_ok() {
-                outcome = tell(&replayed, replay.json);
+                outcome = print_result(&replayed, replay.json);
             }
         };
         let tools = ToolSet::standard();
         tokio::select! {
             replayed = agent::replay(&store, &session, &events, &tools, spec, report) => {
                 replayed?;
-                Ok::<bool, Complaint>(true)
+                Ok::<bool, CliError>(true)
             }
             // The sandbox ends when its last reference is dropped, and the folder is removed below.
             _ = tokio::signal::ctrl_c() => Ok(false),
@@ -55,7 +55,7 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
     Ok(if differ > 0 { TASK_FAILED } else { 0 })
 }
 
-fn tell(replayed: &Replayed, json: bool) -> Result<u8, Complaint> {
+fn print_result(replayed: &ReplayedCall, json: bool) -> Result<u8, CliError> {
     if json {
         let difference = replayed.difference.as_ref().map(
             |difference| json!({"recorded": difference.recorded, "replayed": difference.replayed}),

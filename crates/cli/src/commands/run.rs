@@ -3,38 +3,44 @@
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use agent::{Approvals, Setup};
+use agent::{Approvals, SessionSetup};
 use jiff::Timestamp;
-use protocol::{Command, Event, SessionId, Spending};
+use protocol::{AgentCommand, Event, SessionId, Spending};
 use sandbox::SandboxSpec;
-use store::{Journal, Page, Store};
+use store::{Journal, SessionQuery, SessionStore};
 use tools::ToolSet;
 
-use super::drive::drive;
+use super::run_command::run_command;
 use super::runtime;
-use crate::args::{Agent, Resume, Run, SandboxFlags, StoreFlags};
-use crate::complaint::Complaint;
-use crate::render::{TextView, View};
+use crate::args::{AgentFlags, ResumeFlags, RunFlags, SandboxFlags, StoreFlags};
+use crate::cli_error::CliError;
+use crate::render::{SessionView, TextView};
 use crate::settings::{
-    Chosen, Overrides, Settings, approvals, choose_model, confirm_env_file, data_folder,
-    sandbox_spec, workspace,
+    ModelSettings, SettingOverrides, Settings, approvals, choose_model, confirm_env_file,
+    data_folder, sandbox_spec, workspace,
 };
 
 /// Maximum bytes of a prompt.
-const LONGEST_PROMPT: u64 = 16 << 20;
+const MAX_PROMPT_BYTES: u64 = 16 << 20;
 
-pub(crate) fn run(run: &Run) -> Result<u8, Complaint> {
+pub(crate) fn run(run: &RunFlags) -> Result<u8, CliError> {
     let prompt = read_prompt(&run.prompt)?;
     confirm_env_file(&overrides(&run.agent))?;
     let settings = settings(&run.agent)?;
     let chosen = choose_model(&settings, &run.agent.budget)?;
-    begin(&run.agent, &settings, chosen, Command::prompt(prompt), None)
+    begin(
+        &run.agent,
+        &settings,
+        chosen,
+        AgentCommand::prompt(prompt),
+        None,
+    )
 }
 
-pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
+pub(crate) fn resume(resume: &ResumeFlags) -> Result<u8, CliError> {
     let command = match &resume.prompt {
-        Some(prompt) => Command::prompt(read_prompt(prompt)?),
-        None => Command::Continue,
+        Some(prompt) => AgentCommand::prompt(read_prompt(prompt)?),
+        None => AgentCommand::Continue,
     };
     let agent = &resume.agent;
     confirm_env_file(&overrides(agent))?;
@@ -43,13 +49,13 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
             &agent.store,
             resume.session.as_deref(),
             &agent.sandbox,
-            Overrides::default().model(&agent.model),
+            SettingOverrides::default().model(&agent.model),
         )
         .await?;
         let chosen = choose_model(&found.settings, &agent.budget)?;
         let spec = found.spec(&agent.store)?;
         let approvals = approvals(&agent.store, &spec.workspace, false)?;
-        let Found { store, session, .. } = found;
+        let FoundSession { store, session, .. } = found;
         let (journal, history) = if resume.fork {
             // All stored events: another process may be writing to the session.
 
@@ -61,63 +67,63 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
             store.claim(&session).await?
         };
         let setup = setup(store, journal, history, chosen, spec, approvals);
-        drive(setup, command, view(agent.json)).await
+        run_command(setup, command, view(agent.json)).await
     })
 }
 
 /// Starts a session with a prompt.
 pub(crate) fn begin(
-    agent: &Agent,
+    agent: &AgentFlags,
     settings: &Settings,
-    chosen: Chosen,
-    command: Command,
+    chosen: ModelSettings,
+    command: AgentCommand,
     banner: Option<&str>,
-) -> Result<u8, Complaint> {
+) -> Result<u8, CliError> {
     // Before anything is created.
     let workspace = workspace(&agent.sandbox, settings)?;
     let data = data_folder(&agent.store, Some(&workspace))?;
     let approvals = approvals(&agent.store, &workspace, false)?;
     let spec = sandbox_spec(&agent.sandbox, settings)?;
     let mut view = view(agent.json);
-    if let (View::Text(view), Some(banner)) = (&mut view, banner) {
+    if let (SessionView::Text(view), Some(banner)) = (&mut view, banner) {
         let _ = view.announce(banner);
     }
     runtime()?.block_on(async {
-        let store = Store::open(&data).await?;
+        let store = SessionStore::open(&data).await?;
         let journal = store.begin(new_session()).await?;
         let setup = setup(store, journal, Vec::new(), chosen, spec, approvals);
-        drive(setup, command, view).await
+        run_command(setup, command, view).await
     })
 }
 
-fn overrides(agent: &Agent) -> Overrides {
-    Overrides::default()
+fn overrides(agent: &AgentFlags) -> SettingOverrides {
+    SettingOverrides::default()
         .sandbox(&agent.sandbox)
         .model(&agent.model)
         .store(&agent.store)
 }
 
-pub(crate) fn settings(agent: &Agent) -> Result<Settings, Complaint> {
+pub(crate) fn settings(agent: &AgentFlags) -> Result<Settings, CliError> {
     Settings::read(&overrides(agent))
 }
 
-pub(crate) fn view(json: bool) -> View {
+pub(crate) fn view(json: bool) -> SessionView {
     if json {
-        View::Json
+        SessionView::Json
     } else {
-        View::Text(TextView::new())
+        SessionView::Text(TextView::new())
     }
 }
 
 pub(crate) fn setup(
-    store: Store,
+    store: SessionStore,
     journal: Journal,
     history: Vec<Event>,
-    chosen: Chosen,
+    chosen: ModelSettings,
     sandbox: SandboxSpec,
     approvals: Approvals,
-) -> Setup {
-    Setup {
+) -> SessionSetup {
+    SessionSetup {
         store,
         journal,
         history,
@@ -133,8 +139,8 @@ pub(crate) fn setup(
 }
 
 /// An existing session, and the settings for its workspace.
-pub(crate) struct Found {
-    pub(crate) store: Store,
+pub(crate) struct FoundSession {
+    pub(crate) store: SessionStore,
     pub(crate) session: SessionId,
     /// Its recorded workspace.
     pub(crate) workspace: PathBuf,
@@ -142,9 +148,9 @@ pub(crate) struct Found {
     flags: SandboxFlags,
 }
 
-impl Found {
+impl FoundSession {
     /// A sandbox for it, on the workspace that a flag names or on its own.
-    pub(crate) fn spec(&self, store: &StoreFlags) -> Result<SandboxSpec, Complaint> {
+    pub(crate) fn spec(&self, store: &StoreFlags) -> Result<SandboxSpec, CliError> {
         let workspace = workspace(&self.flags, &self.settings)?;
         data_folder(store, Some(&workspace))?;
         sandbox_spec(&self.flags, &self.settings)
@@ -156,20 +162,20 @@ pub(crate) async fn find(
     store_flags: &StoreFlags,
     name: Option<&str>,
     flags: &SandboxFlags,
-    overrides: Overrides,
-) -> Result<Found, Complaint> {
-    let store = Store::open(&data_folder(store_flags, None)?).await?;
-    find_in(store, store_flags, name, flags, overrides).await
+    overrides: SettingOverrides,
+) -> Result<FoundSession, CliError> {
+    let store = SessionStore::open(&data_folder(store_flags, None)?).await?;
+    find_session_in(store, store_flags, name, flags, overrides).await
 }
 
 /// The same, in an open store.
-pub(crate) async fn find_in(
-    store: Store,
+pub(crate) async fn find_session_in(
+    store: SessionStore,
     store_flags: &StoreFlags,
     name: Option<&str>,
     flags: &SandboxFlags,
-    overrides: Overrides,
-) -> Result<Found, Complaint> {
+    overrides: SettingOverrides,
+) -> Result<FoundSession, CliError> {
     let overrides = overrides.store(store_flags);
     let in_workspace = |workspace: PathBuf| SandboxFlags {
         workspace: Some(flags.workspace.clone().unwrap_or(workspace)),
@@ -181,11 +187,11 @@ pub(crate) async fn find_in(
             let session = store.find(name).await?;
             let workspace = PathBuf::from(store.summary(&session).await?.workspace);
             if flags.workspace.is_none() {
-                refuse_moved(&session, &workspace)?;
+                refuse_moved_workspace(&session, &workspace)?;
             }
             let flags = in_workspace(workspace.clone());
             let settings = Settings::read(&overrides.sandbox(&flags))?;
-            Ok(Found {
+            Ok(FoundSession {
                 store,
                 session,
                 workspace,
@@ -196,9 +202,9 @@ pub(crate) async fn find_in(
         None => {
             let settings = Settings::read(&overrides.sandbox(flags))?;
             let workspace = workspace(flags, &settings)?;
-            let session = last_in(&store, &workspace).await?;
+            let session = last_session_in(&store, &workspace).await?;
             let flags = in_workspace(workspace.clone());
-            Ok(Found {
+            Ok(FoundSession {
                 store,
                 session,
                 workspace,
@@ -211,7 +217,7 @@ pub(crate) async fn find_in(
 
 /// A session's recorded workspace is a real path. If it is a link now, a sandbox around it may have
 /// created that.
-fn refuse_moved(session: &SessionId, workspace: &Path) -> Result<(), Complaint> {
+fn refuse_moved_workspace(session: &SessionId, workspace: &Path) -> Result<(), CliError> {
     match std::fs::canonicalize(workspace) {
         Ok(real) if real != workspace => {
             let text = format!(
@@ -219,7 +225,7 @@ fn refuse_moved(session: &SessionId, workspace: &Path) -> Result<(), Complaint> 
                 workspace.display(),
                 real.display()
             );
-            Err(Complaint::usage(text)
+            Err(CliError::usage(text)
                 .hint("if that is intended, name the folder with `--workspace`".to_owned()))
         }
         // A missing folder is reported where it is used.
@@ -227,8 +233,8 @@ fn refuse_moved(session: &SessionId, workspace: &Path) -> Result<(), Complaint> 
     }
 }
 
-async fn last_in(store: &Store, workspace: &Path) -> Result<SessionId, Complaint> {
-    let page = Page {
+async fn last_session_in(store: &SessionStore, workspace: &Path) -> Result<SessionId, CliError> {
+    let page = SessionQuery {
         workspace: Some(workspace.display().to_string()),
         before: None,
         limit: 1,
@@ -237,38 +243,38 @@ async fn last_in(store: &Store, workspace: &Path) -> Result<SessionId, Complaint
         Some(summary) => Ok(summary.session),
         None => {
             let text = format!("there is no session in `{}`", workspace.display());
-            Err(Complaint::usage(text)
+            Err(CliError::usage(text)
                 .hint("`hotcell sessions` lists the sessions of all workspaces".to_owned()))
         }
     }
 }
 
-fn read_prompt(prompt: &str) -> Result<String, Complaint> {
+fn read_prompt(prompt: &str) -> Result<String, CliError> {
     let text = match prompt {
-        "-" => from_input()?,
+        "-" => read_prompt_from_stdin()?,
         prompt => prompt.to_owned(),
     };
     if text.trim().is_empty() {
-        Err(Complaint::usage("the prompt is empty")
+        Err(CliError::usage("the prompt is empty")
             .hint("give a task, such as `hotcell run \"Fix the tests\"`".to_owned()))
     } else {
         Ok(text)
     }
 }
 
-fn from_input() -> Result<String, Complaint> {
+fn read_prompt_from_stdin() -> Result<String, CliError> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        crate::complaint::warn("type the prompt, then press Ctrl-D");
+        crate::cli_error::warn("type the prompt, then press Ctrl-D");
     }
     let mut bytes = Vec::new();
     let complain =
-        |why: &dyn std::fmt::Display| Complaint::usage(format!("cannot read the prompt: {why}"));
+        |why: &dyn std::fmt::Display| CliError::usage(format!("cannot read the prompt: {why}"));
     input
-        .take(LONGEST_PROMPT + 1)
+        .take(MAX_PROMPT_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| complain(&error))?;
-    if bytes.len() as u64 > LONGEST_PROMPT {
+    if bytes.len() as u64 > MAX_PROMPT_BYTES {
         return Err(complain(&"it is longer than 16 MiB")
             .hint("put it into a file in the workspace, and name the file".to_owned()));
     }

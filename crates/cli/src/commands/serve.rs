@@ -4,33 +4,37 @@ use std::io::Write;
 use std::sync::Arc;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use orchestrator::{Config, Models, Outages, Policy, Retention, ServeError, Server};
+use orchestrator::{
+    JobPolicy, OutagePolicy, Retention, ServeError, Server, ServerConfig, ServerModels,
+};
 use sandbox::{Backend, SandboxSpec, Strength, doctor};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::keys;
-use crate::args::Serve;
-use crate::complaint::{Complaint, warn};
+use crate::args::ServeFlags;
+use crate::cli_error::{CliError, warn};
 use crate::settings::{
-    ConfiguredModels, Overrides, Settings, ceilings, confirm_env_file, data_folder, reply_tokens,
-    walls,
+    ConfiguredModels, SettingOverrides, Settings, budget_limits, confirm_env_file, data_folder,
+    reply_tokens, walls,
 };
 
 const SERVER_FAILED: u8 = 1;
 
 /// Maximum bytes of a request, except uploads.
-const LARGEST_BODY: usize = 4 << 20;
+const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// Assumed limit of open files where it is unknown.
-const FEWEST_OPEN_FILES: u64 = 1024;
+const DEFAULT_OPEN_FILES: u64 = 1024;
 
-pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
-    let open_files = raise_open_files();
-    let overrides = Overrides::default().model(&serve.model).store(&serve.store);
+pub(crate) fn run(serve: &ServeFlags) -> Result<u8, CliError> {
+    let open_files = raise_open_files_limit();
+    let overrides = SettingOverrides::default()
+        .model(&serve.model)
+        .store(&serve.store);
     confirm_env_file(&overrides)?;
     let settings = Settings::read(&overrides)?;
     let config = config(serve, &settings, open_files)?;
-    let models = ConfiguredModels::of_server(settings)?;
+    let models = ConfiguredModels::for_server(settings)?;
     // Other models may still work, and a key may be added before the next start.
     if let Err(why) = models.choose_or_default(None, 0) {
         warn(format!("jobs that name no model will be refused: {why}"));
@@ -39,15 +43,15 @@ pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
         .enable_all()
         .build()
         .map_err(|error| {
-            Complaint::new(SERVER_FAILED, format!("cannot start the runtime: {error}"))
+            CliError::new(SERVER_FAILED, format!("cannot start the runtime: {error}"))
         })?;
-    runtime.block_on(host(config, models, serve))
+    runtime.block_on(run_server(config, models, serve))
 }
 
 /// Raises the limit of open files to its maximum and returns it. Sandboxes have their own limits.
-fn raise_open_files() -> u64 {
+fn raise_open_files_limit() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return FEWEST_OPEN_FILES;
+        return DEFAULT_OPEN_FILES;
     };
     match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
         Ok(()) => hard,
@@ -55,17 +59,21 @@ fn raise_open_files() -> u64 {
     }
 }
 
-async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result<u8, Complaint> {
+async fn run_server(
+    config: ServerConfig,
+    models: ConfiguredModels,
+    serve: &ServeFlags,
+) -> Result<u8, CliError> {
     check_walls(&config.policy.sandbox).await?;
     let listen = |kind| {
         signal(kind).map_err(|error| {
-            Complaint::new(SERVER_FAILED, format!("cannot listen to signals: {error}"))
+            CliError::new(SERVER_FAILED, format!("cannot listen to signals: {error}"))
         })
     };
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     if let Some(file) = &serve.first_key {
-        keys::first(&config.data, file).await?;
+        keys::create_first_key(&config.data, file).await?;
     }
     let server = Server::start(config, Arc::new(models), serve.listen).await?;
     // Parsed by programs that start a server on any port: the address is the last word.
@@ -85,30 +93,34 @@ async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result
 }
 
 /// Fails if the required strength is not available: every job would fail for the same reason.
-async fn check_walls(spec: &SandboxSpec) -> Result<(), Complaint> {
+async fn check_walls(spec: &SandboxSpec) -> Result<(), CliError> {
     if spec.backend != Backend::Auto || spec.require <= Strength::Namespaces {
         return Ok(());
     }
-    let cannot = |error| Complaint::new(SERVER_FAILED, format!("cannot create a folder: {error}"));
+    let cannot = |error| CliError::new(SERVER_FAILED, format!("cannot create a folder: {error}"));
     let scratch = tempfile::tempdir().map_err(cannot)?;
     let spec = SandboxSpec {
         workspace: scratch.path().canonicalize().map_err(cannot)?,
         ..spec.clone()
     };
-    doctor::settle(&spec).await?;
+    doctor::resolve_auto(&spec).await?;
     Ok(())
 }
 
-fn config(serve: &Serve, settings: &Settings, open_files: u64) -> Result<Config, Complaint> {
+fn config(
+    serve: &ServeFlags,
+    settings: &Settings,
+    open_files: u64,
+) -> Result<ServerConfig, CliError> {
     let load = &serve.load;
     let sandbox = walls(&serve.sandbox.walls, settings)?;
     // Tasks come from any client that can reach the server.
     if sandbox.backend == Backend::None {
-        return Err(Complaint::usage("a server requires a sandbox")
+        return Err(CliError::usage("a server requires a sandbox")
             .hint("drop `--backend none`, or USE_SANDBOX=false".to_owned()));
     }
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Ok(Config {
+    Ok(ServerConfig {
         data: data_folder(&serve.store, None)?,
         concurrency: count(load.concurrency),
         queue: load.queue,
@@ -122,9 +134,9 @@ fn config(serve: &Serve, settings: &Settings, open_files: u64) -> Result<Config,
         origins: serve.origin.clone(),
         trusted_proxies: serve.trusted_proxy.clone(),
         machines_waiting: machines_waiting(settings)?,
-        policy: Policy {
+        policy: JobPolicy {
             sandbox,
-            budget: ceilings(settings, &serve.budget)?,
+            budget: budget_limits(settings, &serve.budget)?,
             timeout: load.job_timeout,
             max_tokens: reply_tokens(settings)?,
             private_webhooks: serve.private_webhooks,
@@ -136,16 +148,16 @@ fn config(serve: &Serve, settings: &Settings, open_files: u64) -> Result<Config,
         drain: load.drain,
         stuck_after: load.stuck_after,
         linger: load.linger,
-        outages: Outages {
+        outages: OutagePolicy {
             longest_parked: load.max_parked,
-            ..Outages::default()
+            ..OutagePolicy::default()
         },
-        largest_body: LARGEST_BODY,
+        largest_body: MAX_BODY_BYTES,
         largest_zip: serve.keep.largest_zip,
     })
 }
 
-fn machines_waiting(settings: &Settings) -> Result<usize, Complaint> {
+fn machines_waiting(settings: &Settings) -> Result<usize, CliError> {
     let parse = |text: &str| {
         let number = text.parse::<usize>().ok().filter(|number| *number <= 1000);
         number.ok_or_else(|| "it must be a whole number up to 1000; 0 means none".to_owned())
@@ -154,7 +166,7 @@ fn machines_waiting(settings: &Settings) -> Result<usize, Complaint> {
     Ok(number.unwrap_or_default())
 }
 
-impl From<ServeError> for Complaint {
+impl From<ServeError> for CliError {
     fn from(error: ServeError) -> Self {
         let hint = match &error {
             ServeError::InUse { .. } => "stop the other one, or choose another `--data FOLDER`",

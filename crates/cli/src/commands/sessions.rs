@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use protocol::{Event, SessionId};
 use serde_json::{Value, json};
-use store::{Page, Store, Summary};
+use store::{SessionQuery, SessionStore, SessionSummary};
 
 use super::{print, runtime, written};
 use crate::args::{SessionName, SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::render::{clean, dollars, first_line, tokens, transcript, write_line};
 use crate::settings::data_folder;
 
-pub(crate) fn run(sessions: &SessionsCommand) -> Result<u8, Complaint> {
+pub(crate) fn run(sessions: &SessionsCommand) -> Result<u8, CliError> {
     runtime()?.block_on(async {
         match &sessions.command {
             None => list(&sessions.list).await,
@@ -34,14 +34,14 @@ pub(crate) fn run(sessions: &SessionsCommand) -> Result<u8, Complaint> {
     })
 }
 
-pub(crate) async fn open(flags: &StoreFlags) -> Result<Store, Complaint> {
-    Ok(Store::open(&data_folder(flags, None)?).await?)
+pub(crate) async fn open(flags: &StoreFlags) -> Result<SessionStore, CliError> {
+    Ok(SessionStore::open(&data_folder(flags, None)?).await?)
 }
 
-async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
+async fn list(flags: &SessionsList) -> Result<u8, CliError> {
     let store = open(&flags.store).await?;
     let real = |folder: &PathBuf| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-    let page = Page {
+    let page = SessionQuery {
         workspace: flags
             .workspace
             .as_ref()
@@ -62,7 +62,7 @@ async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
     print(&(lines.join("\n") + "\n"))
 }
 
-pub(crate) fn line(summary: &Summary, now: Timestamp) -> String {
+pub(crate) fn line(summary: &SessionSummary, now: Timestamp) -> String {
     format!(
         "{}  {:>8}  {:11}  {:>3} turns  {:>7} tokens  {:>12}  {}",
         summary.session,
@@ -86,7 +86,7 @@ fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-fn described(summary: &Summary) -> Value {
+fn described(summary: &SessionSummary) -> Value {
     json!({
         "session": summary.session,
         "begun": summary.begun,
@@ -102,7 +102,7 @@ fn described(summary: &Summary) -> Value {
     })
 }
 
-async fn show(name: &SessionName) -> Result<u8, Complaint> {
+async fn show(name: &SessionName) -> Result<u8, CliError> {
     let store = open(&name.store).await?;
     let session = store.find(&name.session).await?;
     let summary = store.summary(&session).await?;
@@ -110,7 +110,7 @@ async fn show(name: &SessionName) -> Result<u8, Complaint> {
     print(&format!("{}\n\n{}", heading(&summary), transcript(&events)))
 }
 
-fn heading(summary: &Summary) -> String {
+fn heading(summary: &SessionSummary) -> String {
     format!(
         "{} · {} · {}\n{} · {} turns · {} tokens · {}",
         summary.session,
@@ -123,7 +123,7 @@ fn heading(summary: &Summary) -> String {
     )
 }
 
-async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Complaint> {
+async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, CliError> {
     let store = open(flags).await?;
     let found = store.search(words, 50).await?;
     if json {
@@ -148,11 +148,11 @@ async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Compl
     print(&(lines.join("\n") + "\n"))
 }
 
-async fn export(name: &SessionName, output: &Path, force: bool) -> Result<u8, Complaint> {
+async fn export(name: &SessionName, output: &Path, force: bool) -> Result<u8, CliError> {
     let store = open(&name.store).await?;
     let session = store.find(&name.session).await?;
     if output == Path::new("-") {
-        return print(&exported(&store, &session).await?);
+        return print(&export_text(&store, &session).await?);
     }
     let path = export_to(&store, &session, output, force).await?;
     print(&format!("{}\n", path.display()))
@@ -160,12 +160,12 @@ async fn export(name: &SessionName, output: &Path, force: bool) -> Result<u8, Co
 
 /// Writes a session to a file, or into a folder under its default name. Returns the path.
 pub(crate) async fn export_to(
-    store: &Store,
+    store: &SessionStore,
     session: &SessionId,
     output: &Path,
     force: bool,
-) -> Result<PathBuf, Complaint> {
-    let text = exported(store, session).await?;
+) -> Result<PathBuf, CliError> {
+    let text = export_text(store, session).await?;
     let path = if output.is_dir() {
         output.join(file_name(session))
     } else {
@@ -176,16 +176,16 @@ pub(crate) async fn export_to(
 }
 
 /// One field per line and events in order, so that versions can be diffed.
-async fn exported(store: &Store, session: &SessionId) -> Result<String, Complaint> {
+async fn export_text(store: &SessionStore, session: &SessionId) -> Result<String, CliError> {
     let summary = store.summary(session).await?;
     let events = store.events(session).await?;
     document(&summary, &events)
-        .map_err(|error| Complaint::new(1, format!("cannot export {session}: {error}")))
+        .map_err(|error| CliError::new(1, format!("cannot export {session}: {error}")))
 }
 
-fn document(summary: &Summary, events: &[Event]) -> serde_json::Result<String> {
+fn document(summary: &SessionSummary, events: &[Event]) -> serde_json::Result<String> {
     let mut document = described(summary);
-    document["version"] = json!(protocol::VERSION);
+    document["version"] = json!(protocol::EVENT_VERSION);
     document["events"] = serde_json::to_value(events)?;
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
@@ -196,13 +196,13 @@ fn file_name(session: &SessionId) -> String {
 }
 
 /// Writes a temporary file next to the target, then renames it.
-fn write_new(path: &Path, text: &str, force: bool) -> Result<(), Complaint> {
+fn write_new(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let complain = |error: &dyn std::fmt::Display| {
-        Complaint::new(1, format!("cannot write `{}`: {error}", path.display()))
+        CliError::new(1, format!("cannot write `{}`: {error}", path.display()))
     };
     if !force && path.exists() {
         return Err(
-            Complaint::usage(format!("`{}` already exists", path.display()))
+            CliError::usage(format!("`{}` already exists", path.display()))
                 .hint("choose another with `--output`, or replace it with `--force`".to_owned()),
         );
     }
@@ -220,7 +220,7 @@ fn write_new(path: &Path, text: &str, force: bool) -> Result<(), Complaint> {
     Ok(())
 }
 
-async fn delete(flags: &StoreFlags, names: &[String]) -> Result<u8, Complaint> {
+async fn delete(flags: &StoreFlags, names: &[String]) -> Result<u8, CliError> {
     let store = open(flags).await?;
     // All names are checked before anything is removed.
     let mut sessions = Vec::new();

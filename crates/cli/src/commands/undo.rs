@@ -2,39 +2,46 @@
 
 use std::sync::Arc;
 
-use agent::{Approvals, NoOtherModel, Price};
-use llm::Scripted;
+use agent::{Approvals, NoModels, UsagePricing};
+use llm::ScriptedModel;
 use llm::script::Script;
-use protocol::Command;
+use protocol::AgentCommand;
 
-use super::drive::drive;
 use super::run::{find, setup, view};
+use super::run_command::run_command;
 use super::runtime;
-use crate::args::Undo;
-use crate::complaint::Complaint;
-use crate::settings::{Chosen, Overrides};
+use crate::args::UndoFlags;
+use crate::cli_error::CliError;
+use crate::settings::{ModelSettings, SettingOverrides};
 
-pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
+pub(crate) fn run(undo: &UndoFlags) -> Result<u8, CliError> {
     runtime()?.block_on(async {
         let name = undo.session.as_deref();
-        let found = find(&undo.store, name, &undo.sandbox, Overrides::default()).await?;
+        let found = find(
+            &undo.store,
+            name,
+            &undo.sandbox,
+            SettingOverrides::default(),
+        )
+        .await?;
         let spec = found.spec(&undo.store)?;
         // Files of one workspace must not be restored into another.
         if spec.workspace != found.workspace {
             let own = found.workspace.display();
             let text = format!("session {} worked in `{own}`", found.session);
-            return Err(Complaint::usage(text)
-                .hint("omit `--workspace` to restore its files".to_owned()));
+            return Err(
+                CliError::usage(text).hint("omit `--workspace` to restore its files".to_owned())
+            );
         }
         let (journal, history) = found.store.claim(&found.session).await?;
         // This model is never asked.
-        let chosen = Chosen {
-            model: agent::Chosen {
-                model: Arc::new(Scripted::new(Script::default())),
-                price: Price::unknown(),
+        let chosen = ModelSettings {
+            model: agent::ChosenModel {
+                model: Arc::new(ScriptedModel::new(Script::default())),
+                price: UsagePricing::unknown(),
                 window: None,
             },
-            models: Arc::new(NoOtherModel),
+            models: Arc::new(NoModels),
             budget: Default::default(),
             max_tokens: 1,
         };
@@ -46,6 +53,6 @@ pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
             spec,
             Approvals::default(),
         );
-        drive(setup, Command::Undo, view(undo.json)).await
+        run_command(setup, AgentCommand::Undo, view(undo.json)).await
     })
 }

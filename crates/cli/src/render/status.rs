@@ -20,7 +20,7 @@ pub(crate) fn dollars(cost: Option<f64>) -> String {
 }
 
 /// What was spent, with its limits.
-pub(crate) fn line(spending: &Spending) -> String {
+pub(crate) fn spending_line(spending: &Spending) -> String {
     let of = |text: String, most: Option<String>| match most {
         Some(most) => format!("{text} of {most}"),
         None => text,
@@ -48,7 +48,7 @@ pub(crate) fn line(spending: &Spending) -> String {
 }
 
 /// Whether there is any limit, so that spending is worth showing.
-pub(super) fn has_ceiling(spending: &Spending) -> bool {
+pub(super) fn has_limit(spending: &Spending) -> bool {
     spending.max_cost.is_some()
         || spending.max_tokens.is_some()
         || spending.max_requests.is_some()

@@ -12,8 +12,8 @@ use protocol::{Block, Change, Event, EventKind, Moment, Outcome, Spending};
 use super::status;
 
 /// Lines of a tool's result that are shown.
-const SHOWN_LINES: usize = 8;
-const LONGEST_LINE: usize = 160;
+const MAX_SHOWN_LINES: usize = 8;
+const MAX_LINE_CHARS: usize = 160;
 
 #[derive(Debug)]
 pub(crate) struct TextView {
@@ -75,17 +75,17 @@ impl TextView {
                 if !self.workspace.is_empty() {
                     self.dim(&format!("workspace: {}", clean(&self.workspace)))?;
                 }
-                self.sandbox(backend, reason, network)
+                self.show_sandbox(backend, reason, network)
             }
             EventKind::TextDelta { text } => self.words(text),
-            EventKind::ThinkingDelta { text } => self.thoughts(text),
+            EventKind::ThinkingDelta { text } => self.show_thinking(text),
             EventKind::Retrying {
                 wait_ms, reason, ..
             } => {
                 let wait = *wait_ms as f64 / 1e3;
                 self.warn(&format!("{}; trying again in {wait:.1} s", clean(reason)))
             }
-            EventKind::Replied { content, .. } => self.replied(content),
+            EventKind::Replied { content, .. } => self.end_reply(content),
             EventKind::ToolStarted { summary, .. } => {
                 let summary = format!("{} {}", self.paint("36", "●"), first_line(summary, 120));
                 self.line(&summary)
@@ -98,12 +98,12 @@ impl TextView {
                 ..
             } => self.result(content, *is_error, changes, *millis),
             EventKind::Noted { text } => self.dim(&format!("note to the model: {}", clean(text))),
-            EventKind::Spent { spending } if status::has_ceiling(spending) => {
-                self.dim(&status::line(spending))
+            EventKind::Spent { spending } if status::has_limit(spending) => {
+                self.dim(&status::spending_line(spending))
             }
             EventKind::TurnEnded {
                 outcome, spending, ..
-            } => self.ended(outcome, spending),
+            } => self.show_outcome(outcome, spending),
             EventKind::CheckpointMade {
                 moment: Moment::Before,
                 checkpoint,
@@ -135,10 +135,8 @@ impl TextView {
             }
             EventKind::ModelChanged { model, .. } => self.dim(&format!("model: {}", clean(model))),
             EventKind::Compacted { summary, .. } => {
-                let words = first_line(summary, LONGEST_LINE);
-                self.dim(&format!(
-                    "conversation replaced by a summary: {words}"
-                ))
+                let words = first_line(summary, MAX_LINE_CHARS);
+                self.dim(&format!("conversation replaced by a summary: {words}"))
             }
             _ => Ok(()),
         }
@@ -155,7 +153,7 @@ impl TextView {
         Ok(())
     }
 
-    fn sandbox(&mut self, backend: &str, reason: &str, network: &[String]) -> io::Result<()> {
+    fn show_sandbox(&mut self, backend: &str, reason: &str, network: &[String]) -> io::Result<()> {
         let network = match network {
             [] => "no network".to_owned(),
             hosts => format!("network: {}", hosts.join(", ")),
@@ -191,23 +189,23 @@ impl TextView {
         let text = clean(text);
         self.in_line = !text.ends_with('\n') && (self.in_line || !text.is_empty());
         if self.words_to_output {
-            write_now(&mut self.output, &text)
+            write_and_flush(&mut self.output, &text)
         } else {
-            write_now(&mut self.errors, &text)
+            write_and_flush(&mut self.errors, &text)
         }
     }
 
-    fn thoughts(&mut self, text: &str) -> io::Result<()> {
+    fn show_thinking(&mut self, text: &str) -> io::Result<()> {
         if !self.thinking {
             self.end_line()?;
             self.thinking = true;
         }
         let text = self.paint("2", &clean(text));
         self.in_line = true;
-        write_now(&mut self.errors, &text)
+        write_and_flush(&mut self.errors, &text)
     }
 
-    fn replied(&mut self, content: &[Block]) -> io::Result<()> {
+    fn end_reply(&mut self, content: &[Block]) -> io::Result<()> {
         self.end_line()?;
         let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
         self.answer = texts.join("\n\n");
@@ -236,12 +234,12 @@ impl TextView {
         };
         let lines: Vec<&str> = text.lines().collect();
         // The beginning shows what it is, the end how it ended.
-        let tail = SHOWN_LINES / 2;
+        let tail = MAX_SHOWN_LINES / 2;
         for (place, line) in lines.iter().enumerate() {
             let is_shown =
-                lines.len() <= SHOWN_LINES || place < tail || place >= lines.len() - tail;
+                lines.len() <= MAX_SHOWN_LINES || place < tail || place >= lines.len() - tail;
             if is_shown {
-                let line = first_line(line, LONGEST_LINE);
+                let line = first_line(line, MAX_LINE_CHARS);
                 let colour = match line.as_bytes().first() {
                     _ if is_error => "31",
                     Some(b'+') if !diffs.is_empty() => "32",
@@ -251,7 +249,7 @@ impl TextView {
                 let line = self.paint(colour, &line);
                 self.line(&format!("  │ {line}"))?;
             } else if place == tail {
-                let more = format!("  │ … {} more lines", lines.len() - SHOWN_LINES);
+                let more = format!("  │ … {} more lines", lines.len() - MAX_SHOWN_LINES);
                 self.dim(&more)?;
             }
         }
@@ -261,9 +259,9 @@ impl TextView {
         }
     }
 
-    fn ended(&mut self, outcome: &Outcome, spending: &Spending) -> io::Result<()> {
+    fn show_outcome(&mut self, outcome: &Outcome, spending: &Spending) -> io::Result<()> {
         self.end_line()?;
-        self.dim(&status::line(spending))?;
+        self.dim(&status::spending_line(spending))?;
         match outcome {
             Outcome::Done => Ok(()),
             Outcome::Failed { reason } => self.warn(&format!("failed: {}", clean(reason))),
@@ -284,7 +282,7 @@ impl TextView {
             return Ok(());
         }
         let answer = format!("{}\n", clean(answer.trim_end()));
-        write_now(&mut self.output, &answer)
+        write_and_flush(&mut self.output, &answer)
     }
 
     fn warn(&mut self, text: &str) -> io::Result<()> {
@@ -299,7 +297,7 @@ impl TextView {
 
     fn line(&mut self, text: &str) -> io::Result<()> {
         self.end_line()?;
-        write_now(&mut self.errors, &format!("{text}\n"))
+        write_and_flush(&mut self.errors, &format!("{text}\n"))
     }
 
     fn end_line(&mut self) -> io::Result<()> {
@@ -307,8 +305,8 @@ impl TextView {
         let was_thinking = std::mem::take(&mut self.thinking);
         match (was_in_line, was_thinking || !self.words_to_output) {
             (false, _) => Ok(()),
-            (true, true) => write_now(&mut self.errors, "\n"),
-            (true, false) => write_now(&mut self.output, "\n"),
+            (true, true) => write_and_flush(&mut self.errors, "\n"),
+            (true, false) => write_and_flush(&mut self.output, "\n"),
         }
     }
 
@@ -321,7 +319,7 @@ impl TextView {
     }
 }
 
-fn write_now(to: &mut impl Write, text: &str) -> io::Result<()> {
+fn write_and_flush(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.write_all(text.as_bytes())?;
     to.flush()
 }

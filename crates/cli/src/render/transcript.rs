@@ -6,24 +6,24 @@ use tools::ToolSet;
 use super::text::{clean, first_line};
 
 /// Lines of a tool's result that are shown.
-const SHOWN_LINES: usize = 12;
+const MAX_QUOTED_LINES: usize = 12;
 
 pub(crate) fn transcript(events: &[Event]) -> String {
     let tools = ToolSet::standard();
     let mut text = String::new();
     for event in events {
-        if let Some(part) = part(&event.kind, &tools) {
-            text.push_str(part.trim_end());
+        if let Some(event_text) = event_text(&event.kind, &tools) {
+            text.push_str(event_text.trim_end());
             text.push_str("\n\n");
         }
     }
     text
 }
 
-fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
+fn event_text(kind: &EventKind, tools: &ToolSet) -> Option<String> {
     Some(match kind {
         EventKind::TurnStarted { turn, prompt } => {
-            format!("## {turn}. user\n\n{}", words(prompt))
+            format!("## {turn}. user\n\n{}", content_text(prompt))
         }
         EventKind::TurnContinued { turn } => format!("## {turn}. continued"),
         EventKind::Replied { content, .. } => content
@@ -31,7 +31,7 @@ fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
             .filter_map(|block| said(block, tools))
             .collect::<Vec<_>>()
             .join("\n\n"),
-        EventKind::ToolEnded { content, .. } => quoted(&words(content)),
+        EventKind::ToolEnded { content, .. } => quoted(&content_text(content)),
         EventKind::Decided {
             question,
             decision: Some(decision),
@@ -77,7 +77,7 @@ fn said(block: &Block, tools: &ToolSet) -> Option<String> {
     }
 }
 
-fn words(content: &[Block]) -> String {
+fn content_text(content: &[Block]) -> String {
     let texts: Vec<String> = content
         .iter()
         .map(|block| match block {
@@ -93,11 +93,14 @@ fn quoted(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut quoted: Vec<String> = lines
         .iter()
-        .take(SHOWN_LINES)
+        .take(MAX_QUOTED_LINES)
         .map(|line| format!("  │ {line}"))
         .collect();
-    if lines.len() > SHOWN_LINES {
-        quoted.push(format!("  │ … {} more lines", lines.len() - SHOWN_LINES));
+    if lines.len() > MAX_QUOTED_LINES {
+        quoted.push(format!(
+            "  │ … {} more lines",
+            lines.len() - MAX_QUOTED_LINES
+        ));
     }
     quoted.join("\n")
 }

@@ -5,30 +5,30 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use images::Image;
-use sandbox::{Backend, Provisions, RootSpec, SandboxSpec};
+use images::StoredImage;
+use sandbox::{Backend, BackendConfig, RootSpec, SandboxSpec};
 
 use super::Settings;
 use super::sandbox::{data_folder, destination};
 use crate::args::{StoreFlags, WallFlags};
-use crate::complaint::{Complaint, USAGE};
+use crate::cli_error::{CliError, USAGE_ERROR};
 
 /// The default image of backends that require one.
 const DEFAULT_IMAGE: &str = "base";
 
 /// Environment variables of an image.
-type Variables = Vec<(String, String)>;
+type ImageVariables = Vec<(String, String)>;
 
 /// Everything that does not depend on a workspace.
-pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provisions, Complaint> {
+pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<BackendConfig, CliError> {
     let text = |name: &str| settings.get(name).map(|setting| setting.value.clone());
     let path = |name: &str| text(name).map(PathBuf::from);
-    let mut provisions = Provisions::default();
+    let mut provisions = BackendConfig::default();
     if let Some(cache) = path("backends.cache").or_else(user_cache) {
         provisions.cache = cache;
     }
     // A store that cannot be read has no default image; naming an image reports the reason.
-    let base = images::Store::open(image_folder(settings)?).find(DEFAULT_IMAGE);
+    let base = images::ImageStore::open(image_folder(settings)?).find(DEFAULT_IMAGE);
     provisions.default_image = base.ok().flatten().map(|image| image.root);
     let containers = &mut provisions.containers;
     containers.podman_runtime = text("backends.podman_runtime");
@@ -38,8 +38,9 @@ pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provis
         (None, Some(host)) => match host.strip_prefix("unix://") {
             Some(socket) => containers.docker_socket = socket.into(),
             None if backend == Backend::Docker => {
-                let text = format!("`DOCKER_HOST` is `{host}`: it must be a socket on this machine");
-                return Err(Complaint::usage(text).hint(
+                let text =
+                    format!("`DOCKER_HOST` is `{host}`: it must be a socket on this machine");
+                return Err(CliError::usage(text).hint(
                     "a sandbox's folder is here: name a daemon of this machine, such as \
                      `unix:///var/run/docker.sock`"
                         .to_owned(),
@@ -65,7 +66,7 @@ pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provis
         match path(name) {
             Some(named) => *program = named,
             // Looked up in PATH; a missing program keeps its name, for messages.
-            None => *program = on_path(program).unwrap_or_else(|| program.clone()),
+            None => *program = find_in_path(program).unwrap_or_else(|| program.clone()),
         }
     }
     Ok(provisions)
@@ -75,25 +76,26 @@ pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provis
 pub(super) fn image(
     flags: &WallFlags,
     settings: &Settings,
-) -> Result<(RootSpec, Variables), Complaint> {
+) -> Result<(RootSpec, ImageVariables), CliError> {
     let named = match (&flags.image, settings.get("image")) {
         (Some(name), _) => name,
         (None, Some(setting)) => &setting.value,
         (None, None) => return Ok((RootSpec::Host, Vec::new())),
     };
-    let found = images::Store::open(image_folder(settings)?)
+    let found = images::ImageStore::open(image_folder(settings)?)
         .find(named)
         .map_err(|error| {
-            Complaint::from_error(USAGE, &error).hint("`hotcell image list` lists images".to_owned())
+            CliError::from_error(USAGE_ERROR, &error)
+                .hint("`hotcell image list` lists images".to_owned())
         })?;
-    let Some(Image { root, env, .. }) = found else {
-        return Err(Complaint::usage(format!("there is no image `{named}`"))
+    let Some(StoredImage { root, env, .. }) = found else {
+        return Err(CliError::usage(format!("there is no image `{named}`"))
             .hint("`hotcell image list` lists images".to_owned()));
     };
     Ok((RootSpec::Image(root), env))
 }
 
-fn image_folder(settings: &Settings) -> Result<PathBuf, Complaint> {
+fn image_folder(settings: &Settings) -> Result<PathBuf, CliError> {
     let flags = StoreFlags {
         data: settings
             .data
@@ -105,16 +107,16 @@ fn image_folder(settings: &Settings) -> Result<PathBuf, Complaint> {
 }
 
 /// What a sandbox can rewrite must not be used to start the next one.
-pub(super) fn keep_outside(
+pub(super) fn refuse_inside_workspace(
     spec: &mut SandboxSpec,
     settings: &Settings,
     workspace: &Path,
-) -> Result<(), Complaint> {
+) -> Result<(), CliError> {
     let workspace = destination(workspace);
     let is_inside = |path: &Path| destination(path).starts_with(&workspace);
     let complain = |what: &str, path: &Path| {
         let text = format!("{what} `{}` lies inside the workspace", path.display());
-        Complaint::usage(text)
+        CliError::usage(text)
     };
     let images = image_folder(settings)?;
     if let RootSpec::Image(root) = &spec.root
@@ -136,12 +138,12 @@ pub(super) fn keep_outside(
             "a sandbox could rewrite it: set `backends.cache` to another folder".to_owned(),
         ));
     }
-    let mut kept = Provisions::clone(provisions);
+    let mut kept = BackendConfig::clone(provisions);
     if has_image_inside {
         kept.default_image = None;
     }
     if has_cache_inside {
-        kept.cache = Provisions::default().cache;
+        kept.cache = BackendConfig::default().cache;
     }
     spec.provisions = kept.into();
     Ok(())
@@ -152,7 +154,7 @@ fn user_cache() -> Option<PathBuf> {
     Some(strategy.cache_dir().join("hotcell"))
 }
 
-fn on_path(program: &Path) -> Option<PathBuf> {
+fn find_in_path(program: &Path) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders)
         // Relative entries would depend on the current folder.

@@ -1,5 +1,5 @@
 //! Decides whether an env file is used: warns about variables that it may not set, and asks the user about
-//! the rest. Entry points: [`chosen`] and [`confirm`].
+//! the rest. Entry points: [`env_file_to_use`] and [`confirm`].
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -7,41 +7,41 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::termios::{FlushArg, tcflush};
 
-use super::Overrides;
-use super::env_file::{DEFAULT_NAME, EnvFile};
-use super::env_trust::{Record, Verdict};
+use super::SettingOverrides;
+use super::env_file::{DEFAULT_ENV_FILE, EnvFile};
+use super::env_trust::{EnvTrustRecord, EnvVerdict};
 use super::sources;
-use crate::complaint::{Complaint, warn};
+use crate::cli_error::{CliError, warn};
 use crate::render::clean;
 
-const NOT_SET_HERE: &str = "such a file may set keys and the model only: use a flag, the environment \
+const REFUSED_VARIABLE_HINT: &str = "such a file may set keys and the model only: use a flag, the environment \
                             or the settings file";
 
 /// The env file to use, if there is one. `wants_model` is false for commands that need neither keys nor a
 /// model: they only warn about variables that it may not set.
-pub(super) fn chosen(
+pub(super) fn env_file_to_use(
     named: Option<&Path>,
     workspaces: &[PathBuf],
     wants_model: bool,
-) -> Result<Option<EnvFile>, Complaint> {
+) -> Result<Option<EnvFile>, CliError> {
     match named {
-        Some(path) => explicit(path, workspaces).map(Some),
-        None => Ok(default(workspaces, wants_model)),
+        Some(path) => read_named(path, workspaces).map(Some),
+        None => Ok(read_default(workspaces, wants_model)),
     }
 }
 
 /// Naming the file confirms it.
-fn explicit(path: &Path, workspaces: &[PathBuf]) -> Result<EnvFile, Complaint> {
+fn read_named(path: &Path, workspaces: &[PathBuf]) -> Result<EnvFile, CliError> {
     let shown = path.display();
     let complain = |why: &dyn std::fmt::Display| {
-        Complaint::usage(format!("cannot read the env file `{shown}`: {why}"))
+        CliError::usage(format!("cannot read the env file `{shown}`: {why}"))
     };
     let file = EnvFile::read(path).map_err(|why| complain(&why))?;
     let file = file.ok_or_else(|| complain(&"there is no such file"))?;
     if lies_inside(&file.location, workspaces) {
         let text = format!("the env file `{shown}` lies inside the workspace");
         return Err(
-            Complaint::usage(text).hint("a sandbox could rewrite it: move it elsewhere".to_owned())
+            CliError::usage(text).hint("a sandbox could rewrite it: move it elsewhere".to_owned())
         );
     }
     warn_refused(&file);
@@ -50,8 +50,8 @@ fn explicit(path: &Path, workspaces: &[PathBuf]) -> Result<EnvFile, Complaint> {
 
 /// `.env` in the current folder. An invalid one only causes a warning, because a sandbox may have created
 /// it.
-fn default(workspaces: &[PathBuf], wants_model: bool) -> Option<EnvFile> {
-    let path = Path::new(DEFAULT_NAME);
+fn read_default(workspaces: &[PathBuf], wants_model: bool) -> Option<EnvFile> {
+    let path = Path::new(DEFAULT_ENV_FILE);
     fs::symlink_metadata(path).ok()?;
     let here = fs::canonicalize(".").unwrap_or_default();
     // Before it is read: it may not be a regular file at all.
@@ -70,13 +70,13 @@ fn default(workspaces: &[PathBuf], wants_model: bool) -> Option<EnvFile> {
     if !wants_model || file.values.is_empty() {
         return None;
     }
-    let why = match Record::outside(workspaces) {
+    let why = match EnvTrustRecord::outside(workspaces) {
         Err(complaint) => complaint.into_line(),
         Ok(record) => match record.verdict(&file) {
-            Verdict::Allowed => return Some(file),
-            Verdict::Changed => "it has changed since you allowed it".to_owned(),
-            Verdict::Refused => "you have refused it".to_owned(),
-            Verdict::Unknown => "you have not allowed it".to_owned(),
+            EnvVerdict::Allowed => return Some(file),
+            EnvVerdict::Changed => "it has changed since you allowed it".to_owned(),
+            EnvVerdict::Refused => "you have refused it".to_owned(),
+            EnvVerdict::Unknown => "you have not allowed it".to_owned(),
         },
     };
     warn(format!(
@@ -98,7 +98,7 @@ fn lies_inside(location: &Path, workspaces: &[PathBuf]) -> bool {
 pub(crate) fn warn_refused(file: &EnvFile) {
     if !file.refused.is_empty() {
         warn(format!(
-            "`{}` cannot set {}: ignored\nhint: {NOT_SET_HERE}",
+            "`{}` cannot set {}: ignored\nhint: {REFUSED_VARIABLE_HINT}",
             file.path.display(),
             file.refused.join(", ")
         ));
@@ -107,7 +107,7 @@ pub(crate) fn warn_refused(file: &EnvFile) {
 
 /// Asks about a `.env` that is new or has changed, if there is a user at a terminal. The answer is stored.
 /// Must be called before the UI takes the terminal.
-pub(crate) fn confirm(overrides: &Overrides) -> Result<(), Complaint> {
+pub(crate) fn confirm(overrides: &SettingOverrides) -> Result<(), CliError> {
     if overrides.env_file.is_some() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(());
     }
@@ -116,22 +116,22 @@ pub(crate) fn confirm(overrides: &Overrides) -> Result<(), Complaint> {
         return Ok(());
     };
     let workspaces = overrides.workspaces(&settings);
-    let path = Path::new(DEFAULT_NAME);
+    let path = Path::new(DEFAULT_ENV_FILE);
     let Ok(Some(file)) = EnvFile::read(path) else {
         return Ok(());
     };
-    let Ok(record) = Record::outside(&workspaces) else {
+    let Ok(record) = EnvTrustRecord::outside(&workspaces) else {
         return Ok(());
     };
     if file.values.is_empty() || lies_inside(&file.location, &workspaces) {
         return Ok(());
     }
     let was_changed = match record.verdict(&file) {
-        Verdict::Allowed | Verdict::Refused => return Ok(()),
-        Verdict::Changed => true,
-        Verdict::Unknown => false,
+        EnvVerdict::Allowed | EnvVerdict::Refused => return Ok(()),
+        EnvVerdict::Changed => true,
+        EnvVerdict::Unknown => false,
     };
-    let answer = ask(&question(&file, was_changed));
+    let answer = ask_yes_no(&question(&file, was_changed));
     record.keep(&file, answer)
 }
 
@@ -150,7 +150,7 @@ fn question(file: &EnvFile, was_changed: bool) -> String {
 }
 
 /// Whether the answer is yes. Input typed before the question was shown is discarded.
-fn ask(question: &str) -> bool {
+fn ask_yes_no(question: &str) -> bool {
     let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     let mut errors = io::stderr();
     let shown = write!(errors, "{}", clean(question)).and_then(|()| errors.flush());

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::files::read_small_text;
-use super::keys::KEYS;
+use super::keys::SETTING_KEYS;
 
 /// The file that is looked for in the current folder.
-pub(crate) const DEFAULT_NAME: &str = ".env";
+pub(crate) const DEFAULT_ENV_FILE: &str = ".env";
 
-const MAX_BYTES: u64 = 64 << 10;
+const MAX_ENV_FILE_BYTES: u64 = 64 << 10;
 
 /// Variables that are read only from the environment, besides those that begin with `HOTCELL_`.
 const ENVIRONMENT_ONLY: &[&str] = &["DOCKER_HOST"];
@@ -41,7 +41,7 @@ pub(crate) struct EnvFile {
 impl EnvFile {
     /// The file at a path, if there is one. An error is the reason why it cannot be used.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, String> {
-        let text = match read_small_text(path, MAX_BYTES) {
+        let text = match read_small_text(path, MAX_ENV_FILE_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
@@ -77,10 +77,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-type Parsed = (BTreeMap<String, String>, Vec<String>);
+type ParsedEnv = (BTreeMap<String, String>, Vec<String>);
 
 /// Only lines with Hotcell's variables must parse: the others belong to the project.
-fn parse(text: &str) -> Result<Parsed, String> {
+fn parse(text: &str) -> Result<ParsedEnv, String> {
     let mut values = BTreeMap::new();
     let mut refused: Vec<String> = Vec::new();
     for line in text.trim_start_matches('\u{feff}').lines() {
@@ -90,13 +90,13 @@ fn parse(text: &str) -> Result<Parsed, String> {
             continue;
         };
         let name = name.trim_end();
-        let Some(is_allowed) = rule_for(name) else {
+        let Some(is_allowed) = may_set(name) else {
             continue;
         };
         // Without the line itself, which may contain a key.
         let value = unquote(value.trim_start())
             .ok_or_else(|| format!("the value of {name} must be one word or quoted"))?;
-        match is_allowed && !names_a_file(name, &value) {
+        match is_allowed && !is_file_path(name, &value) {
             // An empty value is ignored.
             _ if value.is_empty() => {}
             true => drop(values.insert(name.to_owned(), value)),
@@ -108,8 +108,8 @@ fn parse(text: &str) -> Result<Parsed, String> {
 }
 
 /// Whether a variable may be set in such a file; `None` if it is not one of Hotcell's.
-fn rule_for(name: &str) -> Option<bool> {
-    if let Some(key) = KEYS.iter().find(|key| key.variable == Some(name)) {
+fn may_set(name: &str) -> Option<bool> {
+    if let Some(key) = SETTING_KEYS.iter().find(|key| key.variable == Some(name)) {
         return Some(key.in_env_file);
     }
     let is_ours = name.starts_with("HOTCELL_") || ENVIRONMENT_ONLY.contains(&name);
@@ -117,7 +117,7 @@ fn rule_for(name: &str) -> Option<bool> {
 }
 
 /// A scripted model is a path.
-fn names_a_file(name: &str, value: &str) -> bool {
+fn is_file_path(name: &str, value: &str) -> bool {
     name == "MODEL" && value.starts_with("scripted/")
 }
 

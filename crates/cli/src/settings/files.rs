@@ -1,7 +1,7 @@
 //! Small files of the user: read without blocking, replaced atomically.
 //!
 //! A sandbox may have put anything under a name that is read at the next start: a FIFO, a link to a device,
-//! an endless file. Entry points: [`read_small`], [`replace`], [`lock`].
+//! an endless file. Entry points: [`read_small`], [`replace`], [`lock_beside`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -51,7 +51,7 @@ pub(crate) fn read_small_text(path: &Path, limit: u64) -> io::Result<String> {
 }
 
 /// Locks until it is dropped. A separate file, because the file itself is replaced.
-pub(crate) fn lock(path: &Path) -> io::Result<File> {
+pub(crate) fn lock_beside(path: &Path) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".lock");
     let file = OpenOptions::new()

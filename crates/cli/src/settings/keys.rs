@@ -2,7 +2,7 @@
 
 /// One setting.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct SettingKey {
     /// Name in the settings file; a dot separates a table.
     pub(crate) name: &'static str,
     /// Name of its environment variable.
@@ -22,8 +22,8 @@ const fn key(
     name: &'static str,
     variable: Option<&'static str>,
     default: Option<&'static str>,
-) -> Key {
-    Key {
+) -> SettingKey {
+    SettingKey {
         name,
         variable,
         in_env_file: false,
@@ -33,44 +33,44 @@ const fn key(
 }
 
 /// A setting of the model, which `.env` may set.
-const fn of_model(
+const fn model_key(
     name: &'static str,
     variable: &'static str,
     default: Option<&'static str>,
-) -> Key {
-    Key {
+) -> SettingKey {
+    SettingKey {
         in_env_file: true,
         ..key(name, Some(variable), default)
     }
 }
 
 /// A key, which `.env` may set.
-const fn secret(name: &'static str, variable: &'static str) -> Key {
-    Key {
+const fn secret_key(name: &'static str, variable: &'static str) -> SettingKey {
+    SettingKey {
         in_env_file: true,
         is_secret: true,
         ..key(name, Some(variable), None)
     }
 }
 
-pub(crate) const KEYS: &[Key] = &[
-    of_model("model", "MODEL", Some(DEFAULT_MODEL)),
-    of_model("max_tokens", "MAX_TOKENS", Some("8096")),
-    of_model("thinking", "THINKING", None),
+pub(crate) const SETTING_KEYS: &[SettingKey] = &[
+    model_key("model", "MODEL", Some(DEFAULT_MODEL)),
+    model_key("max_tokens", "MAX_TOKENS", Some("8096")),
+    model_key("thinking", "THINKING", None),
     // Overrides the providers' own addresses.
     key("base_url", None, None),
     // For requests to the provider; may contain a password. An address, so never from `.env`.
-    Key {
+    SettingKey {
         in_env_file: false,
-        ..secret("proxy", "HTTPS_PROXY")
+        ..secret_key("proxy", "HTTPS_PROXY")
     },
-    secret("anthropic.api_key", "ANTHROPIC_API_KEY"),
+    secret_key("anthropic.api_key", "ANTHROPIC_API_KEY"),
     key(
         "anthropic.base_url",
         Some("ANTHROPIC_BASE_URL"),
         Some("https://api.anthropic.com"),
     ),
-    secret("openai.api_key", "OPENAI_API_KEY"),
+    secret_key("openai.api_key", "OPENAI_API_KEY"),
     key("openai.base_url", Some("OPENAI_BASE_URL"), None),
     key("workspace", Some("SAFEDIR"), Some(DEFAULT_WORKSPACE)),
     key("sandbox", Some("USE_SANDBOX"), Some("true")),
@@ -102,6 +102,6 @@ pub(crate) const KEYS: &[Key] = &[
         Some("HOTCELL_SERVER"),
         Some("http://127.0.0.1:3001"),
     ),
-    secret("server.api_key", "HOTCELL_API_KEY"),
+    secret_key("server.api_key", "HOTCELL_API_KEY"),
     key("colour", None, Some("auto")),
 ];

@@ -6,11 +6,11 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// Fails if any part of the path below the current folder is a symbolic link. The path above it belongs
 /// to the user.
-pub(super) fn refuse_below_here(path: &Path) -> Result<(), Complaint> {
+pub(super) fn refuse_links_below_current(path: &Path) -> Result<(), CliError> {
     let here = std::env::current_dir().unwrap_or_default();
     let Some(link) = first_link(&here, path) else {
         return Ok(());
@@ -20,7 +20,7 @@ pub(super) fn refuse_below_here(path: &Path) -> Result<(), Complaint> {
         path.display(),
         link.display()
     );
-    Err(Complaint::usage(text).hint(
+    Err(CliError::usage(text).hint(
         "a sandbox may have made it: if you trust it, name the folder with `--workspace`"
             .to_owned(),
     ))

@@ -5,50 +5,53 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Budget, Models};
+use agent::{Budget, ModelCatalog};
 use llm::{
-    Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Prices, Scripted,
-    script::Script,
+    Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, PriceList, RetryPolicy, RetryingModel,
+    ScriptedModel, script::Script,
 };
 use secrecy::SecretString;
 
 use super::{ConfiguredModels, Setting, Settings, read_small_text};
 use crate::args::BudgetFlags;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::values::{parse_cost, parse_count, parse_duration};
 
 /// Maximum bytes of a file with scripted replies.
-const LONGEST_SCRIPT: u64 = 64 << 20;
+const MAX_SCRIPT_BYTES: u64 = 64 << 20;
 
 /// A model that is ready for requests, and the catalog of others.
 #[derive(Debug)]
-pub(crate) struct Chosen {
-    pub(crate) model: agent::Chosen,
-    pub(crate) models: Arc<dyn Models>,
+pub(crate) struct ModelSettings {
+    pub(crate) model: agent::ChosenModel,
+    pub(crate) models: Arc<dyn ModelCatalog>,
     pub(crate) budget: Budget,
     pub(crate) max_tokens: u32,
 }
 
 /// The model named by the settings.
-pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<Chosen, Complaint> {
+pub(crate) fn choose_model(
+    settings: &Settings,
+    budget: &BudgetFlags,
+) -> Result<ModelSettings, CliError> {
     let name = settings
         .get("model")
         .map(|setting| setting.value.clone())
         .unwrap_or_default();
-    let models = ConfiguredModels::of_person(settings.clone())?;
+    let models = ConfiguredModels::for_local_user(settings.clone())?;
     let model = models.named(&name, 0)?;
-    let budget = ceilings(settings, budget)?;
+    let budget = budget_limits(settings, budget)?;
     if budget.cost.is_some() && !model.price.is_known() {
         let text = format!(
             "the price of `{}` is unknown, so `--max-cost` cannot be enforced",
             name
         );
-        return Err(Complaint::usage(text).hint(
+        return Err(CliError::usage(text).hint(
             "use `--max-tokens-total`, or name its price in the settings file under `prices`"
                 .to_owned(),
         ));
     }
-    Ok(Chosen {
+    Ok(ModelSettings {
         model,
         models: Arc::new(models),
         budget,
@@ -61,13 +64,15 @@ pub(crate) fn model_named(
     settings: &Settings,
     name: &str,
     place: usize,
-) -> Result<Arc<dyn Model>, Complaint> {
+) -> Result<Arc<dyn Model>, CliError> {
     let max_tokens = reply_tokens(settings)?;
     Ok(match name.split_once('/') {
-        Some(("openai", plain)) => Arc::new(patient(openai(settings, plain)?)),
-        Some(("scripted", file)) => Arc::new(Scripted::starting_at(script(file)?, place)),
-        Some(("anthropic", plain)) => Arc::new(patient(anthropic(settings, plain, max_tokens)?)),
-        _ => Arc::new(patient(anthropic(settings, name, max_tokens)?)),
+        Some(("openai", plain)) => Arc::new(with_retries(openai(settings, plain)?)),
+        Some(("scripted", file)) => Arc::new(ScriptedModel::starting_at(script(file)?, place)),
+        Some(("anthropic", plain)) => {
+            Arc::new(with_retries(anthropic(settings, plain, max_tokens)?))
+        }
+        _ => Arc::new(with_retries(anthropic(settings, name, max_tokens)?)),
     })
 }
 
@@ -89,22 +94,22 @@ pub(crate) fn provider(settings: &Settings, name: &str) -> String {
 }
 
 /// Maximum tokens of one reply.
-pub(crate) fn reply_tokens(settings: &Settings) -> Result<u32, Complaint> {
-    Ok(small(settings, "max_tokens")?.unwrap_or(8096))
+pub(crate) fn reply_tokens(settings: &Settings) -> Result<u32, CliError> {
+    Ok(parse_u32(settings, "max_tokens")?.unwrap_or(8096))
 }
 
-fn patient<M: Model + 'static>(model: M) -> Patient<M> {
-    Patient::new(model, Patience::default())
+fn with_retries<M: Model + 'static>(model: M) -> RetryingModel<M> {
+    RetryingModel::new(model, RetryPolicy::default())
 }
 
-fn anthropic(settings: &Settings, name: &str, max_tokens: u32) -> Result<Anthropic, Complaint> {
+fn anthropic(settings: &Settings, name: &str, max_tokens: u32) -> Result<Anthropic, CliError> {
     let Some(key) = settings.get("anthropic.api_key") else {
         return Err(missing_key());
     };
-    let thinking = small(settings, "thinking")?;
+    let thinking = parse_u32(settings, "thinking")?;
     if thinking.is_some_and(|budget| budget < 1024 || budget >= max_tokens) {
         let text = format!("`thinking` must be from 1024 to below `max_tokens` ({max_tokens})");
-        return Err(Complaint::usage(text)
+        return Err(CliError::usage(text)
             .hint("choose another `--thinking`, or raise `--max-tokens`".to_owned()));
     }
     let base_url = base_url(settings, "anthropic.base_url")?;
@@ -114,10 +119,10 @@ fn anthropic(settings: &Settings, name: &str, max_tokens: u32) -> Result<Anthrop
         thinking_budget: thinking,
         ..AnthropicConfig::new(name, SecretString::from(key.value.clone()))
     };
-    Anthropic::new(config).map_err(|error| Complaint::from_error(2, &error))
+    Anthropic::new(config).map_err(|error| CliError::from_error(2, &error))
 }
 
-fn openai(settings: &Settings, name: &str) -> Result<OpenAi, Complaint> {
+fn openai(settings: &Settings, name: &str) -> Result<OpenAi, CliError> {
     let key = settings.get("openai.api_key");
     let base_url = base_url(settings, "openai.base_url")?;
     let config = OpenAiConfig {
@@ -125,7 +130,7 @@ fn openai(settings: &Settings, name: &str) -> Result<OpenAi, Complaint> {
         proxy: proxy(settings, &base_url),
         ..OpenAiConfig::new(name, base_url)
     };
-    OpenAi::new(config).map_err(|error| Complaint::from_error(2, &error))
+    OpenAi::new(config).map_err(|error| CliError::from_error(2, &error))
 }
 
 /// The proxy for requests to the provider, which may contain a password.
@@ -138,13 +143,13 @@ fn proxy(settings: &Settings, base_url: &str) -> Option<SecretString> {
     Some(SecretString::from(proxy.value.clone()))
 }
 
-fn script(file: &str) -> Result<Script, Complaint> {
+fn script(file: &str) -> Result<Script, CliError> {
     let complain = |why: &dyn std::fmt::Display| {
-        Complaint::usage(format!("cannot read the script `{file}`: {why}"))
+        CliError::usage(format!("cannot read the script `{file}`: {why}"))
             .hint("`scripted/FILE` names a file of scripted replies".to_owned())
     };
     let text =
-        read_small_text(Path::new(file), LONGEST_SCRIPT).map_err(|error| complain(&error))?;
+        read_small_text(Path::new(file), MAX_SCRIPT_BYTES).map_err(|error| complain(&error))?;
     Script::parse(&text).map_err(|error| {
         // The error also quotes the line; its position is enough.
         let cause = error.source().map(ToString::to_string).unwrap_or_default();
@@ -153,9 +158,9 @@ fn script(file: &str) -> Result<Script, Complaint> {
 }
 
 /// The provider's address: the common `base_url`, or the provider's own setting.
-fn base_url(settings: &Settings, own: &str) -> Result<String, Complaint> {
+fn base_url(settings: &Settings, own: &str) -> Result<String, CliError> {
     let Some(Setting { value, source }) = settings.get("base_url").or(settings.get(own)) else {
-        return Err(Complaint::usage("an `openai/…` model requires a base URL")
+        return Err(CliError::usage("an `openai/…` model requires a base URL")
             .hint("set it, such as `--base-url http://127.0.0.1:11434`".to_owned()));
     };
     let mut ways = ["https://", "http://"].iter();
@@ -163,39 +168,39 @@ fn base_url(settings: &Settings, own: &str) -> Result<String, Complaint> {
         Some(host) if !host.is_empty() => Ok(value.clone()),
         _ => {
             let text = format!("the provider's address from {source} is `{value}`");
-            Err(Complaint::usage(text)
+            Err(CliError::usage(text)
                 .hint("write it as `https://HOST` or `http://HOST:PORT`".to_owned()))
         }
     }
 }
 
-fn missing_key() -> Complaint {
+fn missing_key() -> CliError {
     let file = Settings::file(None).map_or_else(
         || "the settings file".to_owned(),
         |path| format!("`{}`", path.display()),
     );
-    Complaint::usage("ANTHROPIC_API_KEY is not set").hint(format!(
+    CliError::usage("ANTHROPIC_API_KEY is not set").hint(format!(
         "set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or \
          in {file} (`[anthropic]`, `api_key = \"…\"`); `hotcell demo` needs none"
     ))
 }
 
-pub(crate) fn prices(settings: &Settings) -> Result<Prices, Complaint> {
-    let builtin = Prices::builtin().clone();
+pub(crate) fn prices(settings: &Settings) -> Result<PriceList, CliError> {
+    let builtin = PriceList::builtin().clone();
     if settings.prices().is_empty() {
         return Ok(builtin);
     }
-    match Prices::parse(settings.prices()) {
+    match PriceList::parse(settings.prices()) {
         Ok(more) => Ok(builtin.merge(more)),
         // The error quotes a generated text, not what the user wrote.
-        Err(error) => Err(Complaint::usage(error).hint(
+        Err(error) => Err(CliError::usage(error).hint(
             "write `[prices.\"NAME\"]` with `input` and `output` in US dollars per million tokens"
                 .to_owned(),
         )),
     }
 }
 
-pub(crate) fn ceilings(settings: &Settings, flags: &BudgetFlags) -> Result<Budget, Complaint> {
+pub(crate) fn budget_limits(settings: &Settings, flags: &BudgetFlags) -> Result<Budget, CliError> {
     let cost = settings.parse("budget.cost", parse_cost)?;
     let tokens = settings.parse("budget.tokens", parse_count)?;
     let turns = settings.parse("budget.turns", parse_count)?;
@@ -209,7 +214,7 @@ pub(crate) fn ceilings(settings: &Settings, flags: &BudgetFlags) -> Result<Budge
     })
 }
 
-fn small(settings: &Settings, name: &'static str) -> Result<Option<u32>, Complaint> {
+fn parse_u32(settings: &Settings, name: &'static str) -> Result<Option<u32>, CliError> {
     settings.parse(name, |text| {
         let count = parse_count(text)?;
         u32::try_from(count).map_err(|_| "this number is too large".to_owned())

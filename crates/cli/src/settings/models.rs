@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Chosen, Price};
-use llm::{Model, Prices};
-use orchestrator::Models;
+use agent::{ChosenModel, UsagePricing};
+use llm::{Model, PriceList};
+use orchestrator::ServerModels;
 
 use super::{Settings, model_named, prices, provider};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// Maximum clients cached for further jobs. A client holds connections and certificates.
-const MOST_CLIENTS: usize = 64;
+const MAX_CACHED_CLIENTS: usize = 64;
 
 pub(crate) struct ConfiguredModels {
     settings: Settings,
     default: String,
     /// Whether file names are accepted as model names.
     is_local: bool,
-    prices: Prices,
+    prices: PriceList,
     clients: Mutex<HashMap<String, Arc<dyn Model>>>,
 }
 
@@ -35,16 +35,16 @@ impl fmt::Debug for ConfiguredModels {
 
 impl ConfiguredModels {
     /// For remote users: a script names a file of this machine, so only the default model may be one.
-    pub(crate) fn of_server(settings: Settings) -> Result<Self, Complaint> {
+    pub(crate) fn for_server(settings: Settings) -> Result<Self, CliError> {
         Self::new(settings, false)
     }
 
     /// For the user who started the program.
-    pub(crate) fn of_person(settings: Settings) -> Result<Self, Complaint> {
+    pub(crate) fn for_local_user(settings: Settings) -> Result<Self, CliError> {
         Self::new(settings, true)
     }
 
-    fn new(settings: Settings, is_local: bool) -> Result<Self, Complaint> {
+    fn new(settings: Settings, is_local: bool) -> Result<Self, CliError> {
         let default = settings.get("model").map(|setting| setting.value.clone());
         Ok(Self {
             prices: prices(&settings)?,
@@ -56,17 +56,17 @@ impl ConfiguredModels {
     }
 
     /// The model of that name, with its price.
-    pub(crate) fn named(&self, name: &str, replied: usize) -> Result<Chosen, Complaint> {
+    pub(crate) fn named(&self, name: &str, replied: usize) -> Result<ChosenModel, CliError> {
         let model = self.client(name, replied)?;
         let price = self.prices.find(model.name());
-        Ok(Chosen {
+        Ok(ChosenModel {
             window: price.and_then(|price| price.window),
-            price: price.map_or_else(Price::unknown, Price::from),
+            price: price.map_or_else(UsagePricing::unknown, UsagePricing::from),
             model,
         })
     }
 
-    fn client(&self, name: &str, replied: usize) -> Result<Arc<dyn Model>, Complaint> {
+    fn client(&self, name: &str, replied: usize) -> Result<Arc<dyn Model>, CliError> {
         let make = |place| model_named(&self.settings, name, place);
         // A scripted model keeps its position, so every job gets its own.
         if is_scripted(name) {
@@ -78,7 +78,7 @@ impl ConfiguredModels {
         }
         let client = make(0)?;
         let mut clients = clients();
-        if clients.len() >= MOST_CLIENTS {
+        if clients.len() >= MAX_CACHED_CLIENTS {
             clients.clear();
         }
         clients.insert(name.to_owned(), client.clone());
@@ -86,7 +86,7 @@ impl ConfiguredModels {
     }
 }
 
-impl Models for ConfiguredModels {
+impl ServerModels for ConfiguredModels {
     fn default_name(&self) -> &str {
         &self.default
     }
@@ -96,12 +96,12 @@ impl Models for ConfiguredModels {
     }
 }
 
-impl agent::Models for ConfiguredModels {
-    fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String> {
+impl agent::ModelCatalog for ConfiguredModels {
+    fn choose(&self, name: &str, replied: usize) -> Result<ChosenModel, String> {
         if is_scripted(name) && name != self.default && !self.is_local {
             return Err(format!("there is no model `{name}`"));
         }
-        self.named(name, replied).map_err(Complaint::into_line)
+        self.named(name, replied).map_err(CliError::into_line)
     }
 }
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A file inside the workspace is neither read nor written, because a sandbox could change it. Entry
-//! points: [`approvals`] and [`remember`].
+//! points: [`approvals`] and [`save_rule`].
 
 use std::fs;
 use std::io;
@@ -20,32 +20,32 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use agent::Approvals;
-use protocol::{Action, Rule, Subject};
+use protocol::{ApprovalRule, RuleAction, Subject};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::files::{lock, make_private_folder, read_small_text, replace};
+use super::files::{lock_beside, make_private_folder, read_small_text, replace};
 use super::sandbox::destination;
 use super::sources;
 use crate::args::StoreFlags;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// Maximum bytes of the file.
-const LONGEST: u64 = 1 << 20;
+const MAX_RULES_BYTES: u64 = 1 << 20;
 
 /// The rules that a session on this workspace starts with; `asks` if there is a user to ask.
 pub(crate) fn approvals(
     flags: &StoreFlags,
     workspace: &Path,
     asks: bool,
-) -> Result<Approvals, Complaint> {
+) -> Result<Approvals, CliError> {
     let rules = match rules_file(flags) {
         Some(path) if path.exists() => read(&path, workspace)?,
         _ => Vec::new(),
     };
     // Hosts are checked where their line is known.
     Approvals::new(&rules, asks)
-        .map_err(|error| Complaint::from_error(crate::complaint::USAGE, &error))
+        .map_err(|error| CliError::from_error(crate::cli_error::USAGE_ERROR, &error))
 }
 
 /// Path of the rules file, whether or not it exists.
@@ -54,9 +54,9 @@ pub(crate) fn rules_file(flags: &StoreFlags) -> Option<PathBuf> {
     Some(settings.with_file_name("rules.toml"))
 }
 
-fn read(path: &Path, workspace: &Path) -> Result<Vec<Rule>, Complaint> {
+fn read(path: &Path, workspace: &Path) -> Result<Vec<ApprovalRule>, CliError> {
     refuse_inside(path, workspace)?;
-    let text = read_small_text(path, LONGEST).map_err(|error| unreadable(path, &error))?;
+    let text = read_small_text(path, MAX_RULES_BYTES).map_err(|error| unreadable(path, &error))?;
     let lines = parse(&text).map_err(|why| {
         unreadable(path, &why).hint(
             "a rule is `[[rule]]` with `host`, or `tool` and perhaps `argument`, and `action`: \
@@ -69,18 +69,22 @@ fn read(path: &Path, workspace: &Path) -> Result<Vec<Rule>, Complaint> {
 
 /// Saves a rule for all later sessions. The rest of the file is unchanged. A lock keeps concurrent
 /// writers from losing each other's rules.
-pub(crate) fn remember(path: &Path, workspace: &Path, rule: &Rule) -> Result<(), Complaint> {
+pub(crate) fn save_rule(
+    path: &Path,
+    workspace: &Path,
+    rule: &ApprovalRule,
+) -> Result<(), CliError> {
     refuse_inside(path, workspace)?;
     // Writes to the target of a link: the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let complain = |error: &dyn std::fmt::Display| {
         let text = format!("cannot save a rule in `{}`: {error}", path.display());
-        Complaint::new(1, text)
+        CliError::new(1, text)
     };
     let folder = path.parent().unwrap_or(Path::new("."));
     make_private_folder(folder).map_err(|error| complain(&error))?;
-    let _lock = lock(&path).map_err(|error| complain(&error))?;
-    let text = match read_small_text(&path, LONGEST) {
+    let _lock = lock_beside(&path).map_err(|error| complain(&error))?;
+    let text = match read_small_text(&path, MAX_RULES_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(complain(&error)),
@@ -91,10 +95,10 @@ pub(crate) fn remember(path: &Path, workspace: &Path, rule: &Rule) -> Result<(),
     }
 }
 
-fn refuse_inside(path: &Path, workspace: &Path) -> Result<(), Complaint> {
+fn refuse_inside(path: &Path, workspace: &Path) -> Result<(), CliError> {
     if destination(path).starts_with(destination(workspace)) {
         let text = format!("the rules `{}` lie inside the workspace", path.display());
-        Err(Complaint::usage(text).hint(
+        Err(CliError::usage(text).hint(
             "a sandbox could rewrite them: choose another workspace, or another settings \
                  file with `--config FILE`"
                 .to_owned(),
@@ -104,41 +108,42 @@ fn refuse_inside(path: &Path, workspace: &Path) -> Result<(), Complaint> {
     }
 }
 
-fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Complaint {
-    Complaint::usage(format!("cannot read the rules `{}`: {why}", path.display()))
+fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> CliError {
+    CliError::usage(format!("cannot read the rules `{}`: {why}", path.display()))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Lines {
+struct RulesFile {
     #[serde(default)]
-    rule: Vec<Spanned<Line>>,
+    rule: Vec<Spanned<RuleEntry>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct RuleEntry {
     host: Option<String>,
     tool: Option<String>,
     argument: Option<String>,
-    action: Spanned<Action>,
+    action: Spanned<RuleAction>,
 }
 
 /// A rule, and the position of its action in the file.
 #[derive(Debug)]
-struct Placed {
-    rule: Rule,
+struct PlacedRule {
+    rule: ApprovalRule,
     action: Range<usize>,
 }
 
-fn parse(text: &str) -> Result<Vec<Placed>, String> {
-    let lines: Lines = toml::from_str(text).map_err(|error| sources::place(&error, text))?;
-    let placed = |line: Spanned<Line>| {
+fn parse(text: &str) -> Result<Vec<PlacedRule>, String> {
+    let lines: RulesFile =
+        toml::from_str(text).map_err(|error| sources::line_and_error(&error, text))?;
+    let placed = |line: Spanned<RuleEntry>| {
         let start = line.span().start;
         let action = line.get_ref().action.span();
         let action = action.start..action.end;
         match rule(line.into_inner()) {
-            Ok(rule) => Ok(Placed { rule, action }),
+            Ok(rule) => Ok(PlacedRule { rule, action }),
             Err(why) => {
                 let before = text.get(..start).unwrap_or_default();
                 Err(format!("line {}: {why}", before.matches('\n').count() + 1))
@@ -148,10 +153,10 @@ fn parse(text: &str) -> Result<Vec<Placed>, String> {
     lines.rule.into_iter().map(placed).collect()
 }
 
-fn rule(line: Line) -> Result<Rule, String> {
+fn rule(line: RuleEntry) -> Result<ApprovalRule, String> {
     let subject = match (line.host, line.tool, line.argument) {
         (Some(host), None, None) => {
-            if let Err(error) = host.parse::<egress::Rule>() {
+            if let Err(error) = host.parse::<egress::EgressRule>() {
                 return Err(error.to_string());
             }
             Subject::Host { host }
@@ -162,18 +167,18 @@ fn rule(line: Line) -> Result<Rule, String> {
         (None, None, _) => return Err("it has neither a `host` nor a `tool`".to_owned()),
     };
     let action = line.action.into_inner();
-    Ok(Rule { subject, action })
+    Ok(ApprovalRule { subject, action })
 }
 
 /// The file's text with the rule added. An existing rule about the same subject is changed; otherwise the
 /// rule is appended. `None` if the file already has it.
-fn with_rule(text: &str, rule: &Rule) -> Result<Option<String>, String> {
+fn with_rule(text: &str, rule: &ApprovalRule) -> Result<Option<String>, String> {
     let known = parse(text)?;
-    let of_subject: Vec<&Placed> = known
+    let of_subject: Vec<&PlacedRule> = known
         .iter()
         .filter(|placed| placed.rule.subject == rule.subject)
         .collect();
-    let action = toml_text(word(rule.action));
+    let action = toml_text(action_word(rule.action));
     if of_subject.is_empty() {
         let mut text = text.to_owned();
         if !text.is_empty() {
@@ -193,7 +198,7 @@ fn with_rule(text: &str, rule: &Rule) -> Result<Option<String>, String> {
             }
         }
         text.push_str(&format!("action = {action}\n"));
-        return verified(text, &known, rule).map(Some);
+        return verify_edit(text, &known, rule).map(Some);
     }
     if of_subject
         .iter()
@@ -206,12 +211,12 @@ fn with_rule(text: &str, rule: &Rule) -> Result<Option<String>, String> {
     for placed in of_subject.into_iter().rev() {
         changed.replace_range(placed.action.clone(), &action);
     }
-    verified(changed, &known, rule).map(Some)
+    verify_edit(changed, &known, rule).map(Some)
 }
 
 /// Parses the text again, so that a file with another meaning is never written.
-fn verified(text: String, before: &[Placed], rule: &Rule) -> Result<String, String> {
-    let mut expected: Vec<Rule> = before.iter().map(|placed| placed.rule.clone()).collect();
+fn verify_edit(text: String, before: &[PlacedRule], rule: &ApprovalRule) -> Result<String, String> {
+    let mut expected: Vec<ApprovalRule> = before.iter().map(|placed| placed.rule.clone()).collect();
     let mut is_there = false;
     for known in &mut expected {
         if known.subject == rule.subject {
@@ -222,7 +227,7 @@ fn verified(text: String, before: &[Placed], rule: &Rule) -> Result<String, Stri
     if !is_there {
         expected.push(rule.clone());
     }
-    let found: Vec<Rule> = parse(&text)?
+    let found: Vec<ApprovalRule> = parse(&text)?
         .into_iter()
         .map(|placed| placed.rule)
         .collect();
@@ -237,11 +242,11 @@ fn toml_text(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn word(action: Action) -> &'static str {
+fn action_word(action: RuleAction) -> &'static str {
     match action {
-        Action::Allow => "allow",
-        Action::Ask => "ask",
-        Action::Deny => "deny",
+        RuleAction::Allow => "allow",
+        RuleAction::Ask => "ask",
+        RuleAction::Deny => "deny",
     }
 }
 

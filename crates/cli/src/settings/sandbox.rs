@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use audit::AuditLog;
 use etcetera::BaseStrategy;
-use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec, Strength};
+use sandbox::{Backend, Network, RootSpec, SandboxLimits, SandboxSpec, Strength};
 
 use super::keys::DEFAULT_WORKSPACE;
 use super::{Settings, backends, links, parse_switch, sockets};
 use crate::args::{SandboxFlags, StoreFlags, WallFlags};
-use crate::complaint::{Complaint, FAILED, USAGE, warn};
+use crate::cli_error::{CliError, SANDBOX_FAILED, USAGE_ERROR, warn};
 
 /// Builds a spec from flags and settings. Everything is checked before the audit log and the default
 /// workspace are created.
 pub(crate) fn sandbox_spec(
     flags: &SandboxFlags,
     settings: &Settings,
-) -> Result<SandboxSpec, Complaint> {
+) -> Result<SandboxSpec, CliError> {
     let mut spec = walls(&flags.walls, settings)?;
     let workspace = workspace(flags, settings)?;
     refuse_settings_inside(settings, &workspace)?;
-    backends::keep_outside(&mut spec, settings, &workspace)?;
+    backends::refuse_inside_workspace(&mut spec, settings, &workspace)?;
     spec.audit = audit_log(flags, &workspace)?;
     spec.workspace = make_folder(&workspace)?;
     // Since the check, a sandbox around it may have replaced it by a link.
     if flags.workspace.is_none() {
-        links::refuse_below_here(&workspace)?;
+        links::refuse_links_below_current(&workspace)?;
     }
     if spec.backend.strength() <= Strength::Namespaces && spec.require <= Strength::Namespaces {
-        sockets::warn_about(&spec.workspace);
+        sockets::warn_about_sockets(&spec.workspace);
     }
     if spec.backend == Backend::None {
         warn("WARNING: no sandbox: the command can read and change everything that you can");
@@ -45,7 +45,7 @@ pub(crate) fn sandbox_spec(
 }
 
 /// A spec without workspace and audit log.
-pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpec, Complaint> {
+pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpec, CliError> {
     let is_on = settings.parse("sandbox", parse_switch)?.unwrap_or(true);
     let network = network(&flags.allow_net)?;
     let backend = match flags.backend.as_deref().and_then(Backend::named) {
@@ -62,11 +62,11 @@ pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpe
             .unwrap_or_default(),
     };
     if backend == Backend::None {
-        refuse_with_none(flags)?;
+        refuse_flags_without_walls(flags)?;
     }
-    refuse_weak(backend, require)?;
+    refuse_weak_backend(backend, require)?;
     let (root, env) = match &flags.rootfs {
-        Some(folder) => (RootSpec::Image(image(folder)?), Vec::new()),
+        Some(folder) => (RootSpec::Image(rootfs_folder(folder)?), Vec::new()),
         None if backend == Backend::None => (RootSpec::Host, Vec::new()),
         None => backends::image(flags, settings)?,
     };
@@ -97,7 +97,7 @@ fn parse_strength(text: &str) -> Result<Strength, String> {
 }
 
 /// Fails if the backend is weaker than required.
-fn refuse_weak(backend: Backend, require: Strength) -> Result<(), Complaint> {
+fn refuse_weak_backend(backend: Backend, require: Strength) -> Result<(), CliError> {
     if backend == Backend::Auto || backend.strength() >= require {
         return Ok(());
     }
@@ -110,14 +110,14 @@ fn refuse_weak(backend: Backend, require: Strength) -> Result<(), Complaint> {
     };
     let required = require.name();
     Err(
-        Complaint::usage(format!("{has}, and `{required}` is required"))
+        CliError::usage(format!("{has}, and `{required}` is required"))
             .hint("`--backend auto` selects a backend that is strong enough".to_owned()),
     )
 }
 
-fn limits(flags: &WallFlags) -> Result<Limits, Complaint> {
-    let default = Limits::default();
-    let limits = Limits {
+fn limits(flags: &WallFlags) -> Result<SandboxLimits, CliError> {
+    let default = SandboxLimits::default();
+    let limits = SandboxLimits {
         memory: flags.memory.unwrap_or(default.memory),
         cpus: flags.cpus.unwrap_or(default.cpus),
         pids: flags.pids.unwrap_or(default.pids),
@@ -128,25 +128,25 @@ fn limits(flags: &WallFlags) -> Result<Limits, Complaint> {
     };
     limits
         .check()
-        .map_err(|error| Complaint::usage(error.to_string()))?;
+        .map_err(|error| CliError::usage(error.to_string()))?;
     Ok(limits)
 }
 
-fn network(rules: &[String]) -> Result<Network, Complaint> {
+fn network(rules: &[String]) -> Result<Network, CliError> {
     if rules.is_empty() {
         return Ok(Network::Off);
     }
-    match egress::Allow::parse(rules) {
+    match egress::AllowList::parse(rules) {
         Ok(allow) => Ok(Network::Allow(allow)),
-        Err(error) => Err(Complaint::from_error(2, &error)
+        Err(error) => Err(CliError::from_error(2, &error)
             .hint("write `example.com`, `*.example.com` or `host:port`".to_owned())),
     }
 }
 
 /// Refuses flags that only walls can enforce.
-fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
+fn refuse_flags_without_walls(flags: &WallFlags) -> Result<(), CliError> {
     let refused = |flag: &str| {
-        Complaint::usage(format!("`{flag}` requires walls"))
+        CliError::usage(format!("`{flag}` requires walls"))
             .hint("drop it, or drop `--backend none`".to_owned())
     };
     match () {
@@ -158,7 +158,7 @@ fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
 }
 
 /// The workspace, or the path where the default one will be created.
-pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
+pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, CliError> {
     let folder = match (&flags.workspace, settings.get("workspace")) {
         // Typed by the user, so it may be a link.
         (Some(named), _) => existing_folder(named, "--workspace")?,
@@ -170,19 +170,19 @@ pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<Pat
             } else {
                 "the workspace"
             };
-            links::refuse_below_here(Path::new(path))?;
-            folder_or_room(Path::new(path), role)?
+            links::refuse_links_below_current(Path::new(path))?;
+            existing_or_creatable(Path::new(path), role)?
         }
     };
     if folder == Path::new("/") {
         let text = "the workspace is `/`: that would show the whole machine to the sandbox";
-        return Err(Complaint::usage(text).hint("name a project folder".to_owned()));
+        return Err(CliError::usage(text).hint("name a project folder".to_owned()));
     }
     Ok(folder)
 }
 
 /// The settings configure the next sandbox, so a sandbox must not be able to write them.
-fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), Complaint> {
+fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), CliError> {
     let Some(file) = &settings.file else {
         return Ok(());
     };
@@ -190,7 +190,7 @@ fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), C
         return Ok(());
     }
     let text = format!("the settings `{}` lie inside the workspace", file.display());
-    Err(Complaint::usage(text).hint(
+    Err(CliError::usage(text).hint(
         "a sandbox could rewrite them: choose another workspace, or another settings file with \
          `--config FILE`"
             .to_owned(),
@@ -198,7 +198,7 @@ fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), C
 }
 
 /// An existing folder, or a path where one can be created.
-fn folder_or_room(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
+fn existing_or_creatable(folder: &Path, role: &str) -> Result<PathBuf, CliError> {
     let mut above = folder.ancestors().skip_while(|path| !path.exists());
     match above.next() {
         Some(found) if found == folder => existing_folder(folder, role),
@@ -210,31 +210,32 @@ fn folder_or_room(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
     }
 }
 
-fn make_folder(folder: &Path) -> Result<PathBuf, Complaint> {
+fn make_folder(folder: &Path) -> Result<PathBuf, CliError> {
     fs::create_dir_all(folder)
         .and_then(|()| fs::canonicalize(folder))
         .map_err(|error| not_made(folder, &error))
 }
 
-fn not_made(folder: &Path, why: &dyn std::fmt::Display) -> Complaint {
+fn not_made(folder: &Path, why: &dyn std::fmt::Display) -> CliError {
     let text = format!("cannot create the workspace `{}`: {why}", folder.display());
-    Complaint::usage(text).hint("name another with `--workspace`".to_owned())
+    CliError::usage(text).hint("name another with `--workspace`".to_owned())
 }
 
-fn image(folder: &Path) -> Result<PathBuf, Complaint> {
+fn rootfs_folder(folder: &Path) -> Result<PathBuf, CliError> {
     let folder = existing_folder(folder, "--rootfs")?;
     if folder == Path::new("/") {
         let text = "the root file system is `/`: that would show the whole machine to the sandbox";
-        return Err(Complaint::usage(text)
-            .hint("omit `--rootfs` to use the host's programs".to_owned()));
+        return Err(
+            CliError::usage(text).hint("omit `--rootfs` to use the host's programs".to_owned())
+        );
     }
     Ok(folder)
 }
 
-fn existing_folder(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
+fn existing_folder(folder: &Path, role: &str) -> Result<PathBuf, CliError> {
     let shown = folder.display();
     let complain = |why: &dyn std::fmt::Display| {
-        Complaint::usage(format!("cannot use `{shown}` for {role}: {why}"))
+        CliError::usage(format!("cannot use `{shown}` for {role}: {why}"))
     };
     match fs::canonicalize(folder) {
         Ok(path) if path.is_dir() => Ok(path),
@@ -247,25 +248,25 @@ fn existing_folder(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
     }
 }
 
-fn audit_log(flags: &SandboxFlags, workspace: &Path) -> Result<Option<Arc<AuditLog>>, Complaint> {
+fn audit_log(flags: &SandboxFlags, workspace: &Path) -> Result<Option<Arc<AuditLog>>, CliError> {
     if flags.no_audit {
         return Ok(None);
     }
     let (path, code) = match &flags.audit {
-        Some(path) => (path.clone(), USAGE),
-        None => (state_folder()?.join("audit.jsonl"), FAILED),
+        Some(path) => (path.clone(), USAGE_ERROR),
+        None => (state_folder()?.join("audit.jsonl"), SANDBOX_FAILED),
     };
     if destination(&path).starts_with(destination(workspace)) {
         let text = format!(
             "the audit log `{}` lies inside the workspace",
             path.display()
         );
-        return Err(Complaint::usage(text).hint(
+        return Err(CliError::usage(text).hint(
             "a sandbox could rewrite it: choose another file with `--audit FILE`".to_owned(),
         ));
     }
     let log = AuditLog::open(path).map_err(|error| {
-        Complaint::from_error(code, &error)
+        CliError::from_error(code, &error)
             .hint("choose a file with `--audit FILE`, or `--no-audit`".to_owned())
     })?;
     Ok(Some(Arc::new(log)))
@@ -287,13 +288,16 @@ pub(super) fn destination(path: &Path) -> PathBuf {
 pub(crate) fn data_folder(
     flags: &StoreFlags,
     workspace: Option<&Path>,
-) -> Result<PathBuf, Complaint> {
+) -> Result<PathBuf, CliError> {
     let folder = match &flags.data {
         Some(folder) => folder.clone(),
         None => etcetera::base_strategy::choose_base_strategy()
             .map_err(|error| {
-                Complaint::new(FAILED, format!("cannot find the user's folders: {error}"))
-                    .hint("set HOME, or choose a folder with `--data FOLDER`".to_owned())
+                CliError::new(
+                    SANDBOX_FAILED,
+                    format!("cannot find the user's folders: {error}"),
+                )
+                .hint("set HOME, or choose a folder with `--data FOLDER`".to_owned())
             })?
             .data_dir()
             .join("hotcell"),
@@ -303,17 +307,20 @@ pub(crate) fn data_folder(
             "the session store `{}` lies inside the workspace",
             folder.display()
         );
-        return Err(Complaint::usage(text).hint(
+        return Err(CliError::usage(text).hint(
             "a sandbox could rewrite it: choose another folder with `--data FOLDER`".to_owned(),
         ));
     }
     Ok(folder)
 }
 
-pub(super) fn state_folder() -> Result<PathBuf, Complaint> {
+pub(super) fn state_folder() -> Result<PathBuf, CliError> {
     let strategy = etcetera::base_strategy::choose_base_strategy().map_err(|error| {
-        Complaint::new(FAILED, format!("cannot find the user's folders: {error}"))
-            .hint("set HOME, or choose a file with `--audit FILE`".to_owned())
+        CliError::new(
+            SANDBOX_FAILED,
+            format!("cannot find the user's folders: {error}"),
+        )
+        .hint("set HOME, or choose a file with `--audit FILE`".to_owned())
     })?;
     let folder = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
     Ok(folder.join("hotcell"))

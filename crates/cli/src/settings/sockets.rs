@@ -9,16 +9,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::complaint::warn;
+use crate::cli_error::warn;
 
-const MAX_ENTRIES: usize = 5000;
-const MAX_TIME: Duration = Duration::from_millis(20);
+const MAX_SCANNED_ENTRIES: usize = 5000;
+const SCAN_TIMEOUT: Duration = Duration::from_millis(20);
 /// Maximum sockets named in a warning.
-const SHOWN: usize = 3;
+const MAX_NAMED_SOCKETS: usize = 3;
 
 /// Warns about sockets in the workspace.
-pub(super) fn warn_about(workspace: &Path) {
-    let found = find(workspace, Instant::now() + MAX_TIME);
+pub(super) fn warn_about_sockets(workspace: &Path) {
+    let found = find_sockets(workspace, Instant::now() + SCAN_TIMEOUT);
     let Some(warning) = warning(&found) else {
         return;
     };
@@ -28,10 +28,10 @@ pub(super) fn warn_about(workspace: &Path) {
 fn warning(found: &[PathBuf]) -> Option<String> {
     let names: Vec<String> = found
         .iter()
-        .take(SHOWN)
+        .take(MAX_NAMED_SOCKETS)
         .map(|path| format!("`{}`", path.display()))
         .collect();
-    let more = match found.len().saturating_sub(SHOWN) {
+    let more = match found.len().saturating_sub(MAX_NAMED_SOCKETS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -46,10 +46,10 @@ fn warning(found: &[PathBuf]) -> Option<String> {
 }
 
 /// Sockets below a folder, as relative paths.
-fn find(workspace: &Path, give_up: Instant) -> Vec<PathBuf> {
+fn find_sockets(workspace: &Path, give_up: Instant) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = VecDeque::from([workspace.to_owned()]);
-    let mut left = MAX_ENTRIES;
+    let mut left = MAX_SCANNED_ENTRIES;
     while let Some(folder) = folders.pop_front() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             if left == 0 || Instant::now() > give_up {
@@ -95,7 +95,7 @@ mod tests {
         symlink(&outside, inside.join("link")).unwrap();
         symlink(outside.join("other"), inside.join("socket-link")).unwrap();
         let give_up = Instant::now() + Duration::from_secs(60);
-        let found = find(&inside, give_up);
+        let found = find_sockets(&inside, give_up);
         assert_eq!(found, [PathBuf::from("near"), PathBuf::from("a/b/deep")]);
         assert_eq!(warning(&[]), None);
         let many = ["a", "b", "c", "d", "e"].map(PathBuf::from);
@@ -105,12 +105,12 @@ mod tests {
             "{text}"
         );
         // The search ends at its deadline.
-        for number in 0..=MAX_ENTRIES {
+        for number in 0..=MAX_SCANNED_ENTRIES {
             fs::write(inside.join(number.to_string()), "").unwrap();
         }
-        assert!(find(&inside, give_up).len() <= 2);
+        assert!(find_sockets(&inside, give_up).len() <= 2);
         assert_eq!(
-            find(&inside, Instant::now() - Duration::from_secs(1)).len(),
+            find_sockets(&inside, Instant::now() - Duration::from_secs(1)).len(),
             0
         );
     }

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 
 use super::files::read_small_text;
-use super::keys::KEYS;
-use crate::complaint::Complaint;
+use super::keys::SETTING_KEYS;
+use crate::cli_error::CliError;
 
 /// Maximum bytes of the file.
-const MAX_BYTES: u64 = 1 << 20;
+const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 /// The parsed settings file.
 #[derive(Debug, Default)]
-pub(super) struct FromFile {
+pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     pub(super) is_there: bool,
     /// A warning for the user.
@@ -35,26 +35,26 @@ pub(super) fn file_path(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// The settings file; empty if there is none, unless it was named.
-pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
+pub(super) fn read_file(named: Option<&Path>) -> Result<SettingsFile, CliError> {
     let Some(path) = file_path(named) else {
-        return Ok(FromFile::default());
+        return Ok(SettingsFile::default());
     };
     let complain = |why: &dyn std::fmt::Display| {
-        Complaint::usage(format!(
+        CliError::usage(format!(
             "cannot read the settings `{}`: {why}",
             path.display()
         ))
     };
-    let text = match read_small_text(&path, MAX_BYTES) {
+    let text = match read_small_text(&path, MAX_SETTINGS_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
-            return Ok(FromFile::default());
+            return Ok(SettingsFile::default());
         }
         Err(error) => return Err(complain(&error)),
     };
     let mut table: toml::Table = text
         .parse()
-        .map_err(|error: toml::de::Error| complain(&place(&error, &text)))?;
+        .map_err(|error: toml::de::Error| complain(&line_and_error(&error, &text)))?;
     let prices = match table.remove("prices") {
         // In the format of the built-in list.
         Some(prices @ toml::Value::Table(_)) => {
@@ -67,13 +67,13 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
     flatten("", table, &mut values).map_err(|why| complain(&why))?;
     if let Some(unknown) = values
         .keys()
-        .find(|name| !KEYS.iter().any(|key| key.name == name.as_str()))
+        .find(|name| !SETTING_KEYS.iter().any(|key| key.name == name.as_str()))
     {
-        let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        let known: Vec<&str> = SETTING_KEYS.iter().map(|key| key.name).collect();
         return Err(complain(&format!("there is no setting `{unknown}`"))
             .hint(format!("there are {}", known.join(", "))));
     }
-    let has_secret = KEYS
+    let has_secret = SETTING_KEYS
         .iter()
         .any(|key| key.is_secret && values.contains_key(key.name));
     let is_open = |metadata: fs::Metadata| metadata.permissions().mode() & 0o077 != 0;
@@ -83,7 +83,7 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
             path.display()
         )
     });
-    Ok(FromFile {
+    Ok(SettingsFile {
         path,
         is_there: true,
         warning,
@@ -93,7 +93,7 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
 }
 
 /// The error and its line number, without the line itself, which may contain a key.
-pub(super) fn place(error: &toml::de::Error, text: &str) -> String {
+pub(super) fn line_and_error(error: &toml::de::Error, text: &str) -> String {
     let why = error.message().replace('\n', ", ");
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
         return why;

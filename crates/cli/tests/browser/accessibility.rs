@@ -32,13 +32,13 @@ pub(crate) async fn lay_out(browser: &Browser) {
         sheet.replaceSync('* { content-visibility: visible !important }');\
         document.adoptedStyleSheets = [sheet]; })()";
     browser.value(sheet).await;
-    browser.drawn().await;
+    browser.wait_drawn().await;
 }
 
 /// Every rule that the page violates, and where.
 pub(crate) async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     let broken = browser
-        .promised(
+        .await_value(
             axe,
             "axe.run(document).then(({ violations }) => violations.map(({ id, help, nodes }) => ({ \
                 id, help, nodes: nodes.map(({ html, failureSummary }) => html.slice(0, 300) + '\\n' + failureSummary) })))",

@@ -9,26 +9,26 @@ use fantoccini::error::CmdError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::driver::Driver;
+use crate::driver::BrowserDriver;
 use crate::server::Server;
 
 /// How long to wait for a page. Far longer than any page takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
-pub(crate) const PAUSE: Duration = Duration::from_millis(15);
+pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(40);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(15);
 
 /// The key under which WebDriver returns elements.
-const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+const ELEMENT_KEY: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Prepended to every script: finds the first visible element with these words. Content scrolled out of
 /// view may have no `innerText`.
-const PRELUDE: &str = "const all = (css) => [...document.querySelectorAll(css)];\
+const SCRIPT_PRELUDE: &str = "const all = (css) => [...document.querySelectorAll(css)];\
     const seen = (css, words = '') => all(css).find((one) => one.checkVisibility() \
         && [one.innerText, one.textContent, one.ariaLabel ?? ''].join(' ').includes(words));";
 
 /// A window on one server.
 pub(crate) struct Browser {
     pub(crate) client: Client,
-    pub(crate) driver: Driver,
+    pub(crate) driver: BrowserDriver,
     address: String,
     has_ended: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Browser {
 impl Browser {
     /// Opens a page of a server.
     pub(crate) async fn open(server: &Server, path: &str) -> Self {
-        let driver = Driver::start().await;
+        let driver = BrowserDriver::start().await;
         let browser = Self {
             client: driver.open().await,
             driver,
@@ -72,7 +72,7 @@ impl Browser {
 
     /// The value of an expression in the page.
     pub(crate) async fn value(&self, expression: &str) -> Value {
-        let script = format!("{PRELUDE} return ({expression});");
+        let script = format!("{SCRIPT_PRELUDE} return ({expression});");
         self.client
             .execute(&script, vec![])
             .await
@@ -80,7 +80,7 @@ impl Browser {
     }
 
     /// The value of an expression that is a promise.
-    pub(crate) async fn promised(&self, before: &str, expression: &str) -> Value {
+    pub(crate) async fn await_value(&self, before: &str, expression: &str) -> Value {
         let script = format!(
             "{before}\nconst done = arguments[arguments.length - 1];\
              Promise.resolve({expression}).then((value) => done({{ value }}), \
@@ -94,17 +94,17 @@ impl Browser {
     /// Waits until an expression is truthy. Tolerates a page that is being replaced.
     #[track_caller]
     pub(crate) fn until<'a>(&'a self, expression: &str) -> impl Future<Output = Value> + use<'a> {
-        let script = format!("{PRELUDE} return ({expression});");
+        let script = format!("{SCRIPT_PRELUDE} return ({expression});");
         let expression = expression.to_owned();
         let place = std::panic::Location::caller();
         async move {
-            let give_up = Instant::now() + PATIENCE;
+            let give_up = Instant::now() + PAGE_TIMEOUT;
             loop {
                 let last = self.client.execute(&script, vec![]).await;
                 match &last {
                     Ok(Value::Null | Value::Bool(false)) => {}
                     Ok(value) => return value.clone(),
-                    Err(error) => assert!(passes(error), "{expression}: {error}"),
+                    Err(error) => assert!(is_transient(error), "{expression}: {error}"),
                 }
                 if Instant::now() > give_up {
                     let page = self.text("body").await;
@@ -112,7 +112,7 @@ impl Browser {
                         "{place}: never came about: {expression} ({last:?})\n--- the page\n{page}"
                     );
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }
@@ -127,14 +127,18 @@ impl Browser {
         let found = self.until(&format!("seen({}, {})", json!(css), json!(words)));
         async {
             let found = found.await;
-            let id = found[ELEMENT].as_str().unwrap().to_owned();
+            let id = found[ELEMENT_KEY].as_str().unwrap().to_owned();
             Element::from_element_id(self.client.clone(), ElementRef::from(id))
         }
     }
 
     /// Waits until these words are visible there.
     #[track_caller]
-    pub(crate) fn sees<'a>(&'a self, css: &str, words: &str) -> impl Future<Output = ()> + use<'a> {
+    pub(crate) fn wait_visible<'a>(
+        &'a self,
+        css: &str,
+        words: &str,
+    ) -> impl Future<Output = ()> + use<'a> {
         let found = self.find(css, words);
         async { drop(found.await) }
     }
@@ -189,7 +193,7 @@ impl Browser {
 }
 
 /// Whether an error only means that the page is being replaced.
-fn passes(error: &CmdError) -> bool {
+fn is_transient(error: &CmdError) -> bool {
     let text = error.to_string();
     [
         "stale element",

@@ -14,16 +14,16 @@ use tokio::process::{Child, Command};
 
 use crate::place::processes_with;
 
-const STARTED: &str = "started successfully on port ";
+const STARTED_MESSAGE: &str = "started successfully on port ";
 
 /// `chromedriver`, and the folder with the browser's profile and downloads.
-pub(crate) struct Driver {
+pub(crate) struct BrowserDriver {
     process: Child,
     port: u16,
     folder: TempDir,
 }
 
-impl Driver {
+impl BrowserDriver {
     /// Starts it on a free port.
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ impl Driver {
         let port = loop {
             let line = lines.next_line().await.unwrap();
             let line = line.expect("chromedriver says its port before it ends");
-            if let Some((_, rest)) = line.split_once(STARTED) {
+            if let Some((_, rest)) = line.split_once(STARTED_MESSAGE) {
                 break rest.trim_end_matches('.').parse().unwrap();
             }
         };
@@ -106,7 +106,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for BrowserDriver {
     fn drop(&mut self) {
         drop(self.process.start_kill());
         // A failed test may have left its browser running.

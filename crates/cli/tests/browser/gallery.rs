@@ -1,27 +1,27 @@
 //! Every page with real content, wide and narrow, dark and light: no axe violations, nothing wider than a
 //! phone, and a screenshot of each for review.
 
-use testkit::Gate;
+use testkit::StreamGate;
 
 use crate::accessibility::{axe, lay_out, target, violations};
 use crate::browser::Browser;
 use crate::play::play;
-use crate::sample_jobs::{Jobs, fill, serve_samples};
+use crate::sample_jobs::{SampleJobs, fill, serve_samples};
 use crate::server::Site;
 
 const DESKTOP: (u32, u32) = (1280, 900);
 const PHONE: (u32, u32) = (390, 844);
 
 /// A page, how to tell that it is ready, and what is clicked on it first.
-struct Scene {
+struct GalleryPage {
     name: &'static str,
     path: String,
     ready: &'static str,
     clicks: &'static [(&'static str, &'static str)],
 }
 
-fn scene(name: &'static str, path: impl Into<String>, ready: &'static str) -> Scene {
-    Scene {
+fn scene(name: &'static str, path: impl Into<String>, ready: &'static str) -> GalleryPage {
+    GalleryPage {
         name,
         path: path.into(),
         ready,
@@ -29,7 +29,7 @@ fn scene(name: &'static str, path: impl Into<String>, ready: &'static str) -> Sc
     }
 }
 
-impl Scene {
+impl GalleryPage {
     fn clicking(self, clicks: &'static [(&'static str, &'static str)]) -> Self {
         Self { clicks, ..self }
     }
@@ -37,27 +37,27 @@ impl Scene {
 
 #[test]
 fn pages_are_fit_to_be_seen_on_a_desktop() {
-    play(exhibit(DESKTOP, pages));
+    play(check_pages(DESKTOP, pages));
 }
 
 #[test]
 fn pages_are_fit_to_be_seen_on_a_phone() {
-    play(exhibit(PHONE, pages));
+    play(check_pages(PHONE, pages));
 }
 
 #[test]
 fn jobs_are_fit_to_be_seen_on_a_desktop() {
-    play(exhibit(DESKTOP, views));
+    play(check_pages(DESKTOP, job_pages));
 }
 
 #[test]
 fn jobs_are_fit_to_be_seen_on_a_phone() {
-    play(exhibit(PHONE, views));
+    play(check_pages(PHONE, job_pages));
 }
 
 /// Shows scenes in this size to a signed-in user.
-async fn exhibit(size: (u32, u32), scenes: fn(&Jobs) -> Vec<Scene>) {
-    let gate = Gate::new();
+async fn check_pages(size: (u32, u32), scenes: fn(&SampleJobs) -> Vec<GalleryPage>) {
+    let gate = StreamGate::new();
     let model = serve_samples(&gate);
     let site = Site::new(&model).flags(["--require-keys", "--concurrency", "2"]);
     let server = site.start().await;
@@ -71,12 +71,12 @@ async fn exhibit(size: (u32, u32), scenes: fn(&Jobs) -> Vec<Scene>) {
     let mut wrong = Vec::new();
     let axe = axe();
     let login = scene("login", "/login", "seen('h1', 'Sign in')");
-    look(&browser, &login, size, &axe, &mut wrong).await;
+    check_page(&browser, &login, size, &axe, &mut wrong).await;
     browser.write("#key", &key).await;
     browser.click("button[type=submit]", "Sign in").await;
-    browser.sees(".job-row", "").await;
+    browser.wait_visible(".job-row", "").await;
     for scene in scenes(&jobs) {
-        look(&browser, &scene, size, &axe, &mut wrong).await;
+        check_page(&browser, &scene, size, &axe, &mut wrong).await;
     }
     gate.open();
     browser.end(&["404", "401"]).await;
@@ -84,9 +84,9 @@ async fn exhibit(size: (u32, u32), scenes: fn(&Jobs) -> Vec<Scene>) {
 }
 
 /// Shows a scene, dark and light.
-async fn look(
+async fn check_page(
     browser: &Browser,
-    scene: &Scene,
+    scene: &GalleryPage,
     (width, _): (u32, u32),
     axe: &str,
     wrong: &mut Vec<String>,
@@ -102,7 +102,7 @@ async fn look(
     lay_out(browser).await;
     for scheme in ["dark", "light"] {
         browser.scheme(scheme).await;
-        browser.drawn().await;
+        browser.wait_drawn().await;
         let name = format!("{}-{width}-{scheme}", scene.name);
         std::fs::write(folder.join(format!("{name}.png")), browser.picture().await).unwrap();
         let widest = browser.value("document.scrollingElement.scrollWidth").await;
@@ -115,7 +115,7 @@ async fn look(
     }
 }
 
-fn pages(_: &Jobs) -> Vec<Scene> {
+fn pages(_: &SampleJobs) -> Vec<GalleryPage> {
     vec![
         scene("dashboard", "/", "all('.job-row').length >= 6"),
         scene("dashboard-nothing", "/?q=zebra", "seen('.empty')"),
@@ -136,7 +136,7 @@ fn pages(_: &Jobs) -> Vec<Scene> {
     ]
 }
 
-fn views(jobs: &Jobs) -> Vec<Scene> {
+fn job_pages(jobs: &SampleJobs) -> Vec<GalleryPage> {
     const COMPLETE: &str = "seen('.job-page[data-state=complete] .item.outcome')";
     let job = |id: &str, tab: &str| format!("/jobs/{id}{tab}");
     vec![

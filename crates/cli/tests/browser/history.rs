@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::model::{Heard, say, serve};
+use crate::model::{RequestView, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 #[test]
 fn what_was_said_is_found_again() {
     play(async {
-        let model = serve(|request| match Heard::of(request).task() {
+        let model = serve(|request| match RequestView::of(request).task() {
             "Bake a cake" => say("It needs cardamom and an oven."),
             _ => say("Cut and dried."),
         });
@@ -30,33 +30,33 @@ fn what_was_said_is_found_again() {
 
         let browser = Browser::open(&server, "/history").await;
         browser.until("all('.job-row').length === 3").await;
-        browser.sees(".day h2", "Today").await;
+        browser.wait_visible(".day h2", "Today").await;
         browser.click(".chip", "Chats").await;
         browser.until("all('.job-row').length === 1").await;
-        browser.sees(".job-row", "Just talk").await;
+        browser.wait_visible(".job-row", "Just talk").await;
         browser.click(".chip", "All").await;
 
         // A word of the reply, not of the task.
         browser.write("input[type=search]", "cardamom").await;
-        browser.sees("mark", "cardamom").await;
+        browser.wait_visible("mark", "cardamom").await;
         assert_eq!(browser.texts(".job-link").await, ["Bake a cake"]);
         browser.until("location.search === '?q=cardamom'").await;
         browser.reload().await;
-        browser.sees("mark", "cardamom").await;
+        browser.wait_visible("mark", "cardamom").await;
         browser.click(".job-link", "Bake a cake").await;
-        browser.sees(".item.reply", "cardamom").await;
+        browser.wait_visible(".item.reply", "cardamom").await;
         assert_eq!(browser.path().await, format!("/jobs/{}", jobs[0]));
 
         browser.go("/history?q=nowhere").await;
-        browser.sees(".empty", "Nothing found").await;
+        browser.wait_visible(".empty", "Nothing found").await;
 
         // The list of jobs is filtered by task and by status.
         browser.go("/").await;
         browser.write("input[type=search]", "lawn").await;
         browser.until("all('.job-row').length === 1").await;
-        browser.sees(".job-row", "Mow the lawn").await;
+        browser.wait_visible(".job-row", "Mow the lawn").await;
         browser.click(".chip", "Failed").await;
-        browser.sees(".empty", "No job matches").await;
+        browser.wait_visible(".empty", "No job matches").await;
         browser.end(&[]).await;
     });
 }
@@ -68,17 +68,17 @@ fn the_list_follows_its_jobs() {
         let site = Site::new(&model);
         let server = site.start().await;
         let browser = Browser::open(&server, "/").await;
-        browser.sees(".empty", "The cell is empty").await;
+        browser.wait_visible(".empty", "The cell is empty").await;
         let id = server.client().schedule_task("Appear by itself").await;
-        browser.sees(".job-row", "Appear by itself").await;
-        browser.sees(".job-row .pill", "Complete").await;
+        browser.wait_visible(".job-row", "Appear by itself").await;
+        browser.wait_visible(".job-row .pill", "Complete").await;
         let answer = server
             .client()
             .delete(&format!("/v1/jobs/{id}"))
             .send()
             .await;
         assert!(answer.unwrap().status().is_success());
-        browser.sees(".empty", "The cell is empty").await;
+        browser.wait_visible(".empty", "The cell is empty").await;
         browser.end(&[]).await;
     });
 }

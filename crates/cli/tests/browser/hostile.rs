@@ -5,13 +5,13 @@ use std::net::TcpListener;
 
 use llm::script::ScriptedReply;
 use serde_json::json;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::browser::Browser;
 use crate::model::{bash, say};
 use crate::play::play;
-use crate::staging::Stage;
-use crate::task::speaking;
+use crate::staging::WebFixture;
+use crate::task::with_text;
 
 const TASK: &str = "<script>window.pwned = 1</script><img src=x onerror=\"window.pwned = 1\"> \u{202e}txet \"'><svg onload=window.pwned=1>";
 
@@ -95,12 +95,12 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             let text = text.replace("ADDRESS", &address);
             text.replace("OVERRIDE", "\u{202e}")
         };
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let plan = json!({"steps": [
             {"title": "<img src=x onerror=window.pwned=1> `<script>window.pwned=1</script>` \u{202e}x", "status": "active"},
         ]});
-        let stage = Stage::new([
-            Answer::reply(speaking(&words(REPLY), ScriptedReply::call("plan", plan)))
+        let stage = WebFixture::new([
+            ScriptedAnswer::reply(with_text(&words(REPLY), ScriptedReply::call("plan", plan)))
                 .hold(0, &gate),
             bash(&words(OUTPUT)).into(),
             ScriptedReply::call(
@@ -120,7 +120,7 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             .command("Browser.grantPermissions", permission)
             .await;
         browser
-            .promised("", "navigator.clipboard.writeText('mine')")
+            .await_value("", "navigator.clipboard.writeText('mine')")
             .await;
         gate.open();
         browser
@@ -149,15 +149,17 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             .value("all('details').forEach((one) => one.open = true)")
             .await;
         browser
-            .sees(".call-body .output", "after the clipboard")
+            .wait_visible(".call-body .output", "after the clipboard")
             .await;
         browser
-            .sees(".call-body .output", "<script>window.pwned = 1</script>")
+            .wait_visible(".call-body .output", "<script>window.pwned = 1</script>")
             .await;
         browser
-            .sees(".item.reply", "<script>window.pwned = 1</script>")
+            .wait_visible(".item.reply", "<script>window.pwned = 1</script>")
             .await;
-        browser.sees(".item.reply", "⟨U+202E⟩reversed").await;
+        browser
+            .wait_visible(".item.reply", "⟨U+202E⟩reversed")
+            .await;
         assert_clean(&browser, "transcript").await;
         // Only safe addresses became links.
         let links = browser
@@ -172,8 +174,12 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
         }
 
         browser.click(".tab", "Files").await;
-        browser.sees(".tree-row", "invoice⟨U+202E⟩fdp.exe").await;
-        browser.sees(".tree-row", "two⟨U+000A⟩lines.txt").await;
+        browser
+            .wait_visible(".tree-row", "invoice⟨U+202E⟩fdp.exe")
+            .await;
+        browser
+            .wait_visible(".tree-row", "two⟨U+000A⟩lines.txt")
+            .await;
         assert_clean(&browser, "files").await;
         for name in [
             "<img src=x",
@@ -184,7 +190,7 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             "long.txt",
         ] {
             browser.click("button.tree-row", name).await;
-            browser.sees(".viewer-head h2", name).await;
+            browser.wait_visible(".viewer-head h2", name).await;
             browser.until("seen('.file-text')").await;
             assert_clean(&browser, name).await;
         }
@@ -195,20 +201,22 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
 
         browser.click(".tab", "Diff").await;
         browser
-            .sees(".diff-row.added", "</pre></code><script>")
+            .wait_visible(".diff-row.added", "</pre></code><script>")
             .await;
-        browser.sees(".diff-row.added", "⟨U+202E⟩reversed").await;
+        browser
+            .wait_visible(".diff-row.added", "⟨U+202E⟩reversed")
+            .await;
         assert_clean(&browser, "diff").await;
         browser.click(".tab", "Logs").await;
         browser
-            .sees(".log", "<script>window.pwned = 1</script>")
+            .wait_visible(".log", "<script>window.pwned = 1</script>")
             .await;
         assert_clean(&browser, "log").await;
         browser.click(".chip", "Audit log").await;
-        browser.sees(".audit", "python3").await;
+        browser.wait_visible(".audit", "python3").await;
         assert_clean(&browser, "audit log").await;
         browser.click(".tab", "Details").await;
-        browser.sees("#panel-details", "onerror").await;
+        browser.wait_visible("#panel-details", "onerror").await;
         assert_clean(&browser, "details").await;
 
         for (path, ready) in [
@@ -217,11 +225,13 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             ("/history?q=script", "mark"),
         ] {
             browser.go(path).await;
-            browser.sees(ready, "").await;
+            browser.wait_visible(ready, "").await;
             assert_clean(&browser, path).await;
         }
         assert_eq!(
-            browser.promised("", "navigator.clipboard.readText()").await,
+            browser
+                .await_value("", "navigator.clipboard.readText()")
+                .await,
             "mine"
         );
 

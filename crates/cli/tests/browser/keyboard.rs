@@ -3,14 +3,14 @@
 use fantoccini::key::Key;
 
 use crate::browser::Browser;
-use crate::model::{Heard, say, serve};
+use crate::model::{RequestView, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 #[test]
 fn shortcuts_lead_everywhere() {
     play(async {
-        let model = serve(|request| say(&format!("So: {}", Heard::of(request).task())));
+        let model = serve(|request| say(&format!("So: {}", RequestView::of(request).task())));
         let site = Site::new(&model);
         let server = site.start().await;
         for task in ["First of all", "Second to none"] {
@@ -43,8 +43,8 @@ fn shortcuts_lead_everywhere() {
 
         browser.press(&Key::Escape).await;
         browser.press("?").await;
-        browser.sees("dialog[open] h2", "Help").await;
-        browser.sees("dialog[open] dd", "New task").await;
+        browser.wait_visible("dialog[open] h2", "Help").await;
+        browser.wait_visible("dialog[open] dd", "New task").await;
         browser.press("n").await;
         assert_eq!(browser.path().await, "/chat");
         browser.press(&Key::Escape).await;
@@ -62,7 +62,9 @@ fn shortcuts_lead_everywhere() {
             .until("document.activeElement.innerText === 'Second to none'")
             .await;
         browser.press(&Key::Enter).await;
-        browser.sees(".item.reply", "So: Second to none").await;
+        browser
+            .wait_visible(".item.reply", "So: Second to none")
+            .await;
         for (key, panel) in [
             ("2", "files"),
             ("3", "diff"),

@@ -2,25 +2,25 @@
 
 use crate::model::say;
 use crate::play::play;
-use crate::staging::Stage;
+use crate::staging::WebFixture;
 
 #[test]
 fn a_key_is_shown_once_and_revoked() {
     play(async {
-        let stage = Stage::new([say("Done.")]).await;
+        let stage = WebFixture::new([say("Done.")]).await;
         let browser = stage.open("/keys").await;
-        browser.sees(".empty", "No keys yet").await;
+        browser.wait_visible(".empty", "No keys yet").await;
         browser.write("#key-user", "ada").await;
         browser.write("#key-label", "laptop").await;
         browser.click("button[type=submit]", "Make key").await;
-        browser.sees(".token-notice", "Key for ada").await;
+        browser.wait_visible(".token-notice", "Key for ada").await;
         let token = browser.text(".token code").await;
         let ada = stage.server.client().with_key(&token);
         assert_eq!(ada.json("/v1/me").await["user"], "ada");
-        browser.sees("table.keys", "laptop").await;
+        browser.wait_visible("table.keys", "laptop").await;
 
         browser.reload().await;
-        browser.sees("table.keys", "laptop").await;
+        browser.wait_visible("table.keys", "laptop").await;
         assert!(
             !browser
                 .value("document.documentElement.outerHTML")
@@ -31,7 +31,9 @@ fn a_key_is_shown_once_and_revoked() {
 
         browser.click("table.keys button", "Revoke").await;
         browser.click("dialog[open] button", "Revoke").await;
-        browser.sees("table.keys tr.is-revoked", "revoked").await;
+        browser
+            .wait_visible("table.keys tr.is-revoked", "revoked")
+            .await;
         let answer = ada.get("/v1/me").send().await.unwrap();
         assert_eq!(answer.status(), 401);
         browser.end(&[]).await;
@@ -41,7 +43,7 @@ fn a_key_is_shown_once_and_revoked() {
 #[test]
 fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
     play(async {
-        let stage = Stage::with([say("For Ada."), say("For Ben.")], &["--require-keys"]).await;
+        let stage = WebFixture::with([say("For Ada."), say("For Ben.")], &["--require-keys"]).await;
         let ada = stage.key("ada", "user").await;
         let ben = stage.key("ben", "user").await;
         let of_ben = stage.server.client().with_key(&ben);
@@ -49,16 +51,18 @@ fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
         of_ben.complete(&foreign).await;
 
         let browser = stage.open("/history?q=milk").await;
-        browser.sees("h1", "Sign in").await;
+        browser.wait_visible("h1", "Sign in").await;
         browser.write("#key", "hotcell_wrong").await;
         browser.click("button[type=submit]", "Sign in").await;
-        browser.sees("#key-problem", "This key is not valid").await;
+        browser
+            .wait_visible("#key-problem", "This key is not valid")
+            .await;
 
         // Back to the requested page.
         browser.find("#key", "").await.clear().await.unwrap();
         browser.write("#key", &ada).await;
         browser.click("button[type=submit]", "Sign in").await;
-        browser.sees("h1", "History").await;
+        browser.wait_visible("h1", "History").await;
         browser.until("location.search === '?q=milk'").await;
         // Scripts cannot read the session cookie.
         assert_eq!(browser.value("document.cookie").await, "");
@@ -69,12 +73,12 @@ fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
         let mut pages = Vec::new();
         for id in [foreign.as_str(), never] {
             browser.go(&format!("/jobs/{id}")).await;
-            browser.sees("h1", "No such job").await;
+            browser.wait_visible("h1", "No such job").await;
             pages.push(browser.text("main").await.replace(id, "ID"));
         }
         assert_eq!(pages[0], pages[1]);
         browser.go("/").await;
-        browser.sees(".empty", "The cell is empty").await;
+        browser.wait_visible(".empty", "The cell is empty").await;
 
         // She can use the UI normally.
         browser.write("textarea[aria-label=Task]", "Buy milk").await;
@@ -84,9 +88,9 @@ fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
             .await;
 
         browser.click("button[aria-label='Sign out ada']", "").await;
-        browser.sees("h1", "Sign in").await;
+        browser.wait_visible("h1", "Sign in").await;
         browser.go("/keys").await;
-        browser.sees("h1", "Sign in").await;
+        browser.wait_visible("h1", "Sign in").await;
         browser.end(&["401", "404"]).await;
     });
 }

@@ -5,17 +5,17 @@ use reqwest::StatusCode;
 use crate::client::problem;
 use crate::model::say;
 use crate::play::play;
-use crate::staging::Stage;
+use crate::staging::WebFixture;
 
 #[test]
 fn an_address_that_leads_nowhere_leads_back() {
     play(async {
-        let stage = Stage::new([say("Done.")]).await;
+        let stage = WebFixture::new([say("Done.")]).await;
         let browser = stage.open("/nowhere/at/all").await;
-        browser.sees("h1", "Not found").await;
+        browser.wait_visible("h1", "Not found").await;
         assert_eq!(browser.title().await, "Not found · Hotcell");
         browser.click("main a", "All jobs").await;
-        browser.sees(".empty", "The cell is empty").await;
+        browser.wait_visible(".empty", "The cell is empty").await;
         browser.end(&["404"]).await;
 
         // A browser gets a page and a program gets a problem document, both with the right status.

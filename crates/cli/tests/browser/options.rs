@@ -4,14 +4,14 @@ use std::io::{Cursor, Write};
 
 use fantoccini::key::Key;
 use serde_json::json;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use crate::browser::Browser;
 use crate::model::{bash, say};
 use crate::play::play;
-use crate::staging::Stage;
+use crate::staging::WebFixture;
 
 async fn fill(browser: &Browser, fields: &[(&str, &str)]) {
     for (name, text) in fields {
@@ -23,10 +23,10 @@ async fn fill(browser: &Browser, fields: &[(&str, &str)]) {
 fn every_option_reaches_the_job_as_it_was_set() {
     play(async {
         // One job that does not end keeps the other in the queue.
-        let gate = Gate::new();
-        let first = Answer::reply(say("Busy.")).hold(0, &gate);
+        let gate = StreamGate::new();
+        let first = ScriptedAnswer::reply(say("Busy.")).hold(0, &gate);
         let flags = ["--concurrency", "1", "--private-webhooks"];
-        let stage = Stage::with([first], &flags).await;
+        let stage = WebFixture::with([first], &flags).await;
         stage.server.client().schedule_task("Be in the way").await;
         gate.reached().await;
 
@@ -51,7 +51,9 @@ fn every_option_reaches_the_job_as_it_was_set() {
         fill(&browser, &[("network", "pypi.org")]).await;
         browser.press(&Key::Enter).await;
         browser.press("*.example.com:443,").await;
-        browser.sees(".entered li", "*.example.com:443").await;
+        browser
+            .wait_visible(".entered li", "*.example.com:443")
+            .await;
         browser
             .find("#field-backend", "")
             .await
@@ -69,7 +71,7 @@ fn every_option_reaches_the_job_as_it_was_set() {
         )
         .await;
         browser.click("button[type=submit]", "Schedule").await;
-        browser.sees(".pill", "Queued").await;
+        browser.wait_visible(".pill", "Queued").await;
 
         let path = browser.path().await;
         let job = stage
@@ -105,7 +107,7 @@ fn every_option_reaches_the_job_as_it_was_set() {
             "$0.50, 20k tokens, 7 requests",
             "(next)",
         ] {
-            browser.sees("#panel-details dd", words).await;
+            browser.wait_visible("#panel-details dd", words).await;
         }
         gate.open();
         browser.end(&[]).await;
@@ -115,7 +117,7 @@ fn every_option_reaches_the_job_as_it_was_set() {
 #[test]
 fn a_zip_is_unpacked_where_the_agent_works() {
     play(async {
-        let stage = Stage::new([bash("cat notes/first.txt"), say("Read.")]).await;
+        let stage = WebFixture::new([bash("cat notes/first.txt"), say("Read.")]).await;
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         zip.start_file("notes/first.txt", SimpleFileOptions::default())
             .unwrap();
@@ -128,17 +130,21 @@ fn a_zip_is_unpacked_where_the_agent_works() {
         browser.click("label.chip", "Zip").await;
         // Without a file it is not sent.
         browser.click("button[type=submit]", "Schedule").await;
-        browser.sees("#field-upload-problem", "Choose a zip").await;
-        browser.hand_over("#field-upload", &file).await;
-        browser.sees(".drop", "notes.zip").await;
+        browser
+            .wait_visible("#field-upload-problem", "Choose a zip")
+            .await;
+        browser.upload("#field-upload", &file).await;
+        browser.wait_visible(".drop", "notes.zip").await;
         browser.click("button[type=submit]", "Schedule").await;
         browser
             .until("seen('.job-page[data-state=complete]')")
             .await;
         browser.click(".call summary", "cat notes").await;
-        browser.sees(".call-body .output", "bring the milk").await;
+        browser
+            .wait_visible(".call-body .output", "bring the milk")
+            .await;
         browser.click(".tab", "Diff").await;
-        browser.sees(".diff-panel", "No changes").await;
+        browser.wait_visible(".diff-panel", "No changes").await;
         browser.end(&[]).await;
     });
 }
@@ -146,14 +152,14 @@ fn a_zip_is_unpacked_where_the_agent_works() {
 #[test]
 fn what_is_wrong_is_said_at_its_field() {
     play(async {
-        let stage = Stage::new([say("Never asked.")]).await;
+        let stage = WebFixture::new([say("Never asked.")]).await;
         let browser = stage.open("/new?options").await;
         browser.find("#field-task", "").await;
 
         // Checked in the browser.
         browser.click("button[type=submit]", "Schedule").await;
         browser
-            .sees("#field-task-problem", "Say what is to be done")
+            .wait_visible("#field-task-problem", "Say what is to be done")
             .await;
         fill(
             &browser,
@@ -161,8 +167,10 @@ fn what_is_wrong_is_said_at_its_field() {
         )
         .await;
         browser.click("button[type=submit]", "Schedule").await;
-        browser.sees("#field-memory-problem", "512m").await;
-        browser.sees("#field-timeout-problem", "At most").await;
+        browser.wait_visible("#field-memory-problem", "512m").await;
+        browser
+            .wait_visible("#field-timeout-problem", "At most")
+            .await;
         assert_eq!(browser.text("#field-task-problem").await, "");
         browser
             .until("document.activeElement.id === 'field-memory'")
@@ -180,7 +188,7 @@ fn what_is_wrong_is_said_at_its_field() {
         fill(&browser, &[("network", "localhost")]).await;
         browser.click("button[type=submit]", "Schedule").await;
         browser
-            .sees("#field-network-problem", "not a public host")
+            .wait_visible("#field-network-problem", "not a public host")
             .await;
         browser
             .until("document.activeElement.id === 'field-network'")

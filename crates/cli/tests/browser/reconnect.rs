@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::browser::Browser;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
-use crate::task::{BEFORE_WORDS, speaking};
-use testkit::Sent;
+use crate::task::{EVENTS_BEFORE_TEXT, with_text};
+use testkit::StreamedEvent;
 
 /// The kinds of items that a transcript of these events shows, in order.
-fn expected(events: &[Sent]) -> Vec<String> {
+fn expected(events: &[StreamedEvent]) -> Vec<String> {
     let mut kinds = Vec::new();
     for event in events {
         match event.kind() {
@@ -41,18 +41,18 @@ fn expected(events: &[Sent]) -> Vec<String> {
 #[test]
 fn a_page_outlives_its_server_and_shows_everything_once() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let has_died = Arc::new(AtomicBool::new(false));
         let model = {
             let (gate, has_died) = (gate.clone(), Arc::clone(&has_died));
-            serve(move |request| match Heard::of(request).results {
-                0 => Answer::reply(speaking("Step one begins.", bash("echo one > one"))),
+            serve(move |request| match RequestView::of(request).results {
+                0 => ScriptedAnswer::reply(with_text("Step one begins.", bash("echo one > one"))),
                 1 if !has_died.load(Ordering::SeqCst) => {
-                    Answer::reply(say("Half a sentence that will be lost."))
-                        .hold(BEFORE_WORDS + 3, &gate)
+                    ScriptedAnswer::reply(say("Half a sentence that will be lost."))
+                        .hold(EVENTS_BEFORE_TEXT + 3, &gate)
                 }
-                1 => Answer::reply(speaking("Step two, again.", bash("cat one"))),
-                _ => Answer::reply(say("All is done.")),
+                1 => ScriptedAnswer::reply(with_text("Step two, again.", bash("cat one"))),
+                _ => ScriptedAnswer::reply(say("All is done.")),
             })
         };
         let site = Site::new(&model);
@@ -62,15 +62,15 @@ fn a_page_outlives_its_server_and_shows_everything_once() {
         let browser = Browser::open(&server, &format!("/jobs/{id}")).await;
         browser.value("window.isTheSamePage = true").await;
         gate.reached().await;
-        browser.sees(".item.reply", "Half a sentence").await;
+        browser.wait_visible(".item.reply", "Half a sentence").await;
 
         server.die().await;
-        browser.sees(".connection", "Connection lost").await;
+        browser.wait_visible(".connection", "Connection lost").await;
         has_died.store(true, Ordering::SeqCst);
         let server = site.start_with(&["--listen", &address]).await;
         gate.open();
 
-        browser.sees(".item.reply", "All is done.").await;
+        browser.wait_visible(".item.reply", "All is done.").await;
         browser
             .until("seen('.job-page[data-state=complete]')")
             .await;

@@ -2,16 +2,16 @@
 
 use llm::script::{Script, ScriptedReply};
 use serde_json::{Value, json};
-use testkit::{Answer, Gate, ModelServer, Recorded};
+use testkit::{ModelServer, RecordedRequest, ScriptedAnswer, StreamGate};
 
 use crate::client::Client;
 use crate::model::{bash, say, serve};
-use crate::task::speaking;
+use crate::task::with_text;
 
 const TODO: &str = include_str!("../../../../examples/todo-app.toml");
 
 /// The jobs that are shown.
-pub(crate) struct Jobs {
+pub(crate) struct SampleJobs {
     pub(crate) todo: String,
     pub(crate) busy: String,
     pub(crate) failed: String,
@@ -20,14 +20,14 @@ pub(crate) struct Jobs {
 }
 
 /// The model of these jobs. Other tasks wait at the gate.
-pub(crate) fn serve_samples(gate: &Gate) -> ModelServer {
+pub(crate) fn serve_samples(gate: &StreamGate) -> ModelServer {
     let gate = gate.clone();
     let todo = Script::parse(TODO).unwrap().replies;
     serve(move |request| reply(request, &todo, &gate))
 }
 
 /// Schedules the jobs and waits until they are in the wanted state.
-pub(crate) async fn fill(client: &Client) -> Jobs {
+pub(crate) async fn fill(client: &Client) -> SampleJobs {
     for (user, role, label) in [
         ("ada", "user", "laptop"),
         (
@@ -75,7 +75,7 @@ pub(crate) async fn fill(client: &Client) -> Jobs {
     client
         .schedule_task("Write release notes from the commits since v1.4")
         .await;
-    Jobs {
+    SampleJobs {
         todo,
         busy,
         failed,
@@ -87,7 +87,7 @@ pub(crate) async fn fill(client: &Client) -> Jobs {
 const LONG: &str = "Read https://example.com/a/very/long/address/that/has/no/place/to/break/and/goes/on/and/on/and/on.html?with=a&long=query#and-a-fragment and tell me what it says.\n\nThen compare it with AnIdentifierWithoutASingleSpaceThatSomebodyReallyUsedInTheirProgramBecauseNobodyStoppedThem.";
 
 /// The model's reply, which depends only on the request.
-fn reply(request: &Recorded, todo: &[ScriptedReply], gate: &Gate) -> Answer {
+fn reply(request: &RecordedRequest, todo: &[ScriptedReply], gate: &StreamGate) -> ScriptedAnswer {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let said = messages
@@ -99,7 +99,7 @@ fn reply(request: &Recorded, todo: &[ScriptedReply], gate: &Gate) -> Answer {
         task if task.contains("todo") => todo[said.min(todo.len() - 1)].clone(),
         task if task.contains("asyncio") => busy(said),
         task if task.contains("error logs") => match said {
-            0 => speaking(
+            0 => with_text(
                 "I'll look at what there is.",
                 bash("ls /var/log/app; cat errors-*.log"),
             ),
@@ -111,7 +111,7 @@ fn reply(request: &Recorded, todo: &[ScriptedReply], gate: &Gate) -> Answer {
         },
         task if task.contains("sorting") => say(SORTING),
         task if task.contains("very/long") => long(said),
-        _ => return Answer::reply(say("Soon.")).hold(0, gate),
+        _ => return ScriptedAnswer::reply(say("Soon.")).hold(0, gate),
     };
     let mut reply = reply;
     (reply.pace_ms, reply.delay_ms) = (0, 0);
@@ -124,7 +124,7 @@ fn busy(said: usize) -> ScriptedReply {
     match said {
         0 => ScriptedReply {
             thinking: Some("The generator reads three sources one after the other. They do not depend on each other, so `asyncio.gather` fits. I should look at the tests before I touch anything.".to_owned()),
-            ..speaking(
+            ..with_text(
                 "I'll read the code and its tests, then change one layer at a time.",
                 ScriptedReply::call("plan", json!({"steps": [
                     {"title": "Read `report.py` and its tests", "status": "done"},
@@ -135,12 +135,12 @@ fn busy(said: usize) -> ScriptedReply {
             )
         },
         1 => ScriptedReply::call("write_file", json!({"path": "report.py", "content": "import asyncio\n\n\ndef load(name: str) -> str:\n    return open(name).read()\n\n\ndef main() -> None:\n    for name in (\"sales\", \"stock\", \"staff\"):\n        print(load(name))\n"})),
-        2 => speaking(
+        2 => with_text(
             "`load` is the only blocking call. I move it to a thread and gather the three.",
             ScriptedReply::call("edit_file", json!({"path": "report.py", "edits": [{"old": "def main() -> None:\n    for name in (\"sales\", \"stock\", \"staff\"):\n        print(load(name))\n", "new": "async def collect() -> list[str]:\n    names = (\"sales\", \"stock\", \"staff\")\n    return await asyncio.gather(*(asyncio.to_thread(load, name) for name in names))\n\n\ndef main() -> None:\n    for text in asyncio.run(collect()):\n        print(text)\n"}]})),
         ),
         3 => bash("printf '\\033[31mFAILED\\033[0m test_report.py::test_order - AssertionError: sales before stock\\n\\033[32m11 passed\\033[0m, \\033[31m1 failed\\033[0m in 0.42s\\n'; exit 1"),
-        _ => speaking(
+        _ => with_text(
             "One test expects the old order. `gather` keeps the order of its arguments, so the test's fixture must be at fault. I run it alone to see:",
             bash("mkfifo pipe; for n in 1 2 3; do printf '\\033[36m[%s/3]\\033[0m collecting test_report.py::test_order\\n' $n; done; echo waiting for the fixture; cat pipe"),
         ),

@@ -6,13 +6,13 @@ use crate::browser::Browser;
 use crate::server::{Server, Site};
 
 /// A server and its model. The server ends first.
-pub(crate) struct Stage {
+pub(crate) struct WebFixture {
     pub(crate) server: Server,
     pub(crate) site: Site,
     _model: ModelServer,
 }
 
-impl Stage {
+impl WebFixture {
     pub(crate) async fn new(replies: impl Into<Replies>) -> Self {
         Self::with(replies, &[]).await
     }

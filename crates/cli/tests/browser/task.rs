@@ -2,17 +2,17 @@
 
 use fantoccini::key::Key;
 use llm::script::ScriptedReply;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::model::{bash, say, write};
 use crate::play::play;
-use crate::staging::Stage;
+use crate::staging::WebFixture;
 
 /// Events of a streamed text before its words: message start, block start, and a ping.
-pub(crate) const BEFORE_WORDS: usize = 3;
+pub(crate) const EVENTS_BEFORE_TEXT: usize = 3;
 
 /// A reply with text before its calls.
-pub(crate) fn speaking(text: &str, call: ScriptedReply) -> ScriptedReply {
+pub(crate) fn with_text(text: &str, call: ScriptedReply) -> ScriptedReply {
     ScriptedReply {
         text: Some(text.to_owned()),
         ..call
@@ -22,13 +22,13 @@ pub(crate) fn speaking(text: &str, call: ScriptedReply) -> ScriptedReply {
 #[test]
 fn a_task_is_written_watched_read_and_taken_home() {
     play(async {
-        let gate = Gate::new();
-        let begin = speaking(
+        let gate = StreamGate::new();
+        let begin = with_text(
             "I look around first.",
             bash("echo one; echo two >&2; exit 3"),
         );
-        let stage = Stage::new([
-            Answer::reply(begin).hold(BEFORE_WORDS + 2, &gate),
+        let stage = WebFixture::new([
+            ScriptedAnswer::reply(begin).hold(EVENTS_BEFORE_TEXT + 2, &gate),
             write("src/hello.py", "print('hello')\n").into(),
             bash("python3 src/hello.py").into(),
             say("Done: **hello.py** says `hello`.").into(),
@@ -36,7 +36,7 @@ fn a_task_is_written_watched_read_and_taken_home() {
         .await;
         let browser = stage.open("/").await;
 
-        browser.sees(".empty", "The cell is empty").await;
+        browser.wait_visible(".empty", "The cell is empty").await;
         browser
             .write("textarea[aria-label=Task]", "Say hello in Python")
             .await;
@@ -44,48 +44,58 @@ fn a_task_is_written_watched_read_and_taken_home() {
 
         // In the middle of a sentence.
         gate.reached().await;
-        browser.sees(".item.reply", "I look").await;
+        browser.wait_visible(".item.reply", "I look").await;
         assert!(!browser.text(".transcript").await.contains("around"));
-        browser.sees(".pill", "Running").await;
+        browser.wait_visible(".pill", "Running").await;
         assert!(browser.title().await.starts_with("● Say hello in Python"));
         gate.open();
         browser
             .until("seen('.job-page[data-state=complete]')")
             .await;
-        browser.sees(".item.reply", "I look around first.").await;
-        browser.sees(".item.reply strong", "hello.py").await;
+        browser
+            .wait_visible(".item.reply", "I look around first.")
+            .await;
+        browser.wait_visible(".item.reply strong", "hello.py").await;
         assert_eq!(browser.title().await, "Say hello in Python · Hotcell");
 
         // A call shows how it ended, and expands.
         browser
-            .sees(".call[data-status=failed] .call-end", "exit 3")
+            .wait_visible(".call[data-status=failed] .call-end", "exit 3")
             .await;
         browser.click(".call summary", "echo one").await;
-        browser.sees(".call-body .output", "two").await;
+        browser.wait_visible(".call-body .output", "two").await;
 
         // Files, one of them in a folder.
         browser.click(".tab", "Files").await;
         browser.click(".tree-row[aria-expanded=false]", "src").await;
         browser.click(".tree-row", "hello.py").await;
-        browser.sees(".file-text", "print('hello')").await;
-        browser.sees(".viewer-head h2", "src/hello.py").await;
+        browser.wait_visible(".file-text", "print('hello')").await;
+        browser
+            .wait_visible(".viewer-head h2", "src/hello.py")
+            .await;
 
         browser.click(".tab", "Diff").await;
-        browser.sees(".file-change .path", "src/hello.py").await;
-        browser.sees(".diff-row.added", "print('hello')").await;
+        browser
+            .wait_visible(".file-change .path", "src/hello.py")
+            .await;
+        browser
+            .wait_visible(".diff-row.added", "print('hello')")
+            .await;
 
         browser.click(".tab", "Logs").await;
-        browser.sees(".log", "bash: $ python3 src/hello.py").await;
+        browser
+            .wait_visible(".log", "bash: $ python3 src/hello.py")
+            .await;
         browser.click(".chip", "Audit log").await;
-        browser.sees(".audit .tag", "file_change").await;
+        browser.wait_visible(".audit .tag", "file_change").await;
 
         browser.click(".tab", "Details").await;
         browser
-            .sees("#panel-details .task-text", "Say hello in Python")
+            .wait_visible("#panel-details .task-text", "Say hello in Python")
             .await;
 
         browser.click(".job-banner a[download]", "Download").await;
-        let files = browser.downloaded().await;
+        let files = browser.downloaded_files().await;
         assert_eq!(files["src/hello.py"], "print('hello')\n");
 
         // A reload shows the same, from stored events.
@@ -96,10 +106,10 @@ fn a_task_is_written_watched_read_and_taken_home() {
             .until(&format!("all('.item').length === {}", before.len()))
             .await;
         browser.click(".call summary", "echo one").await;
-        browser.sees(".call-body .output", "two").await;
+        browser.wait_visible(".call-body .output", "two").await;
 
         browser.click(".brand", "").await;
-        browser.sees(".job-row .pill", "Complete").await;
+        browser.wait_visible(".job-row .pill", "Complete").await;
         browser.end(&[]).await;
     });
 }
@@ -108,15 +118,17 @@ fn a_task_is_written_watched_read_and_taken_home() {
 fn output_is_seen_while_a_command_runs() {
     play(async {
         // It continues when the test writes into the workspace's pipe: no timing is involved.
-        let stage = Stage::new([
+        let stage = WebFixture::new([
             bash("mkfifo go; echo it has begun; cat go; echo it went on"),
             say("Done."),
         ])
         .await;
         let id = stage.server.client().schedule_task("Wait for me").await;
         let browser = stage.open(&format!("/jobs/{id}")).await;
-        browser.sees(".output.live", "it has begun").await;
-        browser.sees(".call[data-status=running]", "mkfifo").await;
+        browser.wait_visible(".output.live", "it has begun").await;
+        browser
+            .wait_visible(".call[data-status=running]", "mkfifo")
+            .await;
         let pipe = stage
             .site
             .data()
@@ -129,7 +141,9 @@ fn output_is_seen_while_a_command_runs() {
             .await;
         browser.misses(".output.live", "").await;
         browser.click(".call summary", "mkfifo").await;
-        browser.sees(".call-body .output", "it went on").await;
+        browser
+            .wait_visible(".call-body .output", "it went on")
+            .await;
         browser.end(&[]).await;
     });
 }

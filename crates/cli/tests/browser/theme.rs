@@ -2,7 +2,7 @@
 
 use crate::model::say;
 use crate::play::play;
-use crate::staging::Stage;
+use crate::staging::WebFixture;
 
 /// Whether the text is bright.
 const IS_DARK: &str = "(() => { const [r, g, b] = getComputedStyle(document.body).color\
@@ -11,7 +11,7 @@ const IS_DARK: &str = "(() => { const [r, g, b] = getComputedStyle(document.body
 #[test]
 fn a_choice_of_dark_or_light_is_remembered() {
     play(async {
-        let stage = Stage::new([say("Done.")]).await;
+        let stage = WebFixture::new([say("Done.")]).await;
         let browser = stage.open("/").await;
         for (scheme, is_dark) in [("dark", true), ("light", false)] {
             browser.scheme(scheme).await;
@@ -26,7 +26,7 @@ fn a_choice_of_dark_or_light_is_remembered() {
         browser.go("/docs").await;
         browser.until(IS_DARK).await;
         browser.go("/history").await;
-        browser.sees("h1", "History").await;
+        browser.wait_visible("h1", "History").await;
         browser.press("t").await;
         browser.until(&format!("!{IS_DARK}")).await;
         browser.scheme("dark").await;

@@ -11,18 +11,18 @@ use std::process::{Child, Command, Stdio};
 
 use llm::script::ScriptedReply;
 use tempfile::TempDir;
-use testkit::{ModelServer, Replies, Settings};
+use testkit::{ModelServer, ModelServerSettings, Replies};
 
 /// Requests of one kind for each endpoint; about half a minute in total.
-const EXAMPLES: &str = "20";
+const EXAMPLES_PER_ENDPOINT: &str = "20";
 
-struct Server {
+struct ContractServer {
     child: Child,
     url: String,
     folder: TempDir,
 }
 
-impl Server {
+impl ContractServer {
     fn start(model: &ModelServer, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut child = hotcell(folder.path())
@@ -46,7 +46,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ContractServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -78,7 +78,7 @@ fn schemathesis() -> PathBuf {
     program
 }
 
-fn check(server: &Server, headers: &[&str]) {
+fn check(server: &ContractServer, headers: &[&str]) {
     let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract/schemathesis.toml");
     let mut command = Command::new(schemathesis());
     command
@@ -89,7 +89,7 @@ fn check(server: &Server, headers: &[&str]) {
             "--checks",
             "all",
             "--max-examples",
-            EXAMPLES,
+            EXAMPLES_PER_ENDPOINT,
             "--no-color",
         ])
         .arg(format!("{}/openapi.json", server.url))
@@ -113,15 +113,15 @@ fn check(server: &Server, headers: &[&str]) {
 #[test]
 fn the_server_does_what_its_document_says() {
     let replies = Replies::decide(|_| ScriptedReply::text("There you are."));
-    let model = ModelServer::start_with(replies, Settings::fast());
-    check(&Server::start(&model, &[]), &[]);
+    let model = ModelServer::start_with(replies, ModelServerSettings::fast());
+    check(&ContractServer::start(&model, &[]), &[]);
 }
 
 #[test]
 fn and_so_it_does_when_keys_are_needed() {
     let replies = Replies::decide(|_| ScriptedReply::text("There you are."));
-    let model = ModelServer::start_with(replies, Settings::fast());
-    let server = Server::start(&model, &["--require-keys"]);
+    let model = ModelServer::start_with(replies, ModelServerSettings::fast());
+    let server = ContractServer::start(&model, &["--require-keys"]);
     let made = hotcell(server.folder.path())
         .args(["keys", "create", "--user", "ada"])
         .output()

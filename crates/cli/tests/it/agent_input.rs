@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::bad_input::complaints;
+use crate::bad_input::errors_for;
 
 #[test]
 fn tasks_and_budgets() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "run",
         "run ''",
         "run one two",
@@ -103,7 +103,7 @@ fn tasks_and_budgets() {
 
 #[test]
 fn models() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "run Answer",
         "ANTHROPIC_API_KEY= run Answer",
         "run --model openai/x Answer",
@@ -188,7 +188,7 @@ fn models() {
 
 #[test]
 fn sessions() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "sessions shew",
         "sessions show",
         "sessions search",

@@ -5,11 +5,11 @@ use std::fs;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::bad_input::complaints;
+use crate::bad_input::errors_for;
 use crate::place::{Place, assert_code, run, stderr, stdout};
 
 /// The strongest first.
-const ORDER: [&str; 7] = [
+const STRENGTH_ORDER: [&str; 7] = [
     "firecracker",
     "microvm",
     "microsandbox",
@@ -21,7 +21,7 @@ const ORDER: [&str; 7] = [
 
 #[test]
 fn what_cannot_be_is_said_before_anything_starts() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "exec --backend lxc -- true",
         "exec --require walls -- true",
         "exec --require none -- true",
@@ -170,7 +170,7 @@ fn settings_are_held_to_the_same() {
 }
 
 /// No other backend is installed here.
-const NOTHING_INSTALLED: &str = r#"
+const NO_OTHER_BACKENDS: &str = r#"
 [backends]
 podman = "/nowhere/podman"
 docker_socket = "/nowhere/docker.sock"
@@ -197,7 +197,7 @@ fn what_is_missing_is_one_line_and_nothing_weaker_is_taken() {
         "--require kernel",
         "--require vm",
     ] {
-        let place = place_with(NOTHING_INSTALLED);
+        let place = place_with(NO_OTHER_BACKENDS);
         let words: Vec<&str> = flags.split(' ').collect();
         let output = place.exec(&words, "echo ran; touch ran");
         assert_code(&output, 125);
@@ -304,7 +304,7 @@ fn a_probe_proves_what_auto_then_takes() {
         .iter()
         .map(|one| one["backend"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ORDER);
+    assert_eq!(names, STRENGTH_ORDER);
     let mut strongest = None;
     for one in backends {
         let name = one["backend"].as_str().unwrap();
@@ -348,7 +348,7 @@ fn a_probe_proves_what_auto_then_takes() {
 
 #[test]
 fn where_only_native_walls_work_a_probe_says_what_the_others_lack() {
-    let place = place_with(NOTHING_INSTALLED);
+    let place = place_with(NO_OTHER_BACKENDS);
     let output = run(&mut place.hotcell(["doctor", "--probe"]));
     assert_code(&output, 0);
     let said = stdout(&output);

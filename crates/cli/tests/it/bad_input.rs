@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::place::{Place, assert_code, run, stderr};
 
 /// The output for each of these command lines.
-pub(crate) fn complaints(cases: &[&str]) -> String {
+pub(crate) fn errors_for(cases: &[&str]) -> String {
     let mut all = String::new();
     for case in cases {
         let place = Place::new();
@@ -47,7 +47,7 @@ fn is_name(word: &str) -> bool {
 
 #[test]
 fn folders() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "exec --workspace missing -- true",
         "exec --workspace missing/deeper -- true",
         "exec --workspace file -- true",
@@ -139,7 +139,7 @@ fn folders() {
 
 #[test]
 fn values() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "exec --memory lots -- true",
         "exec --memory 1.5G -- true",
         "exec --memory -1M -- true",
@@ -276,7 +276,7 @@ fn values() {
 
 #[test]
 fn commands_and_flags() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "exec",
         "exec --",
         "exec -- ''",
@@ -358,7 +358,7 @@ fn commands_and_flags() {
 
 #[test]
 fn walls() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "exec --backend lxc -- true",
         "exec --backend '' -- true",
         "exec --backend none --allow-net example.com -- true",
@@ -400,7 +400,7 @@ fn walls() {
 
 #[test]
 fn servers_and_keys() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "serve --listen here",
         "serve --concurrency 0",
         "serve --job-timeout never",
@@ -469,7 +469,7 @@ fn half_a_command_is_answered_with_help() {
 
 #[test]
 fn flags_of_the_chat() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "--lod x",
         "--load",
         "--load x --continue",

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use insta::assert_snapshot;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::place::{Place, assert_code, feed, finish, processes_with, run, start, stderr, stdout};
 use crate::scene::{Scene, bash, say, send, write};
@@ -147,8 +147,8 @@ fn a_copy_goes_its_own_way() {
 
 #[test]
 fn a_session_that_is_in_use_is_left_alone() {
-    let gate = Gate::new();
-    let held = Answer::reply(say("one")).hold(0, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(say("one")).hold(0, &gate);
     let scene = Scene::new([held, say("two").into()]);
     let child = start(&mut scene.hotcell(["run", "First"]));
     gate.wait_reached();
@@ -247,13 +247,13 @@ fn what_is_wrong_is_said_in_a_line() {
 }
 
 /// A failure that is not retried.
-fn refusal() -> Answer {
-    Answer::body(400, "application/json", "{}")
+fn refusal() -> ScriptedAnswer {
+    ScriptedAnswer::body(400, "application/json", "{}")
 }
 
 #[test]
 fn the_exit_code_is_that_of_the_last_turn() {
-    let check = |answers: Vec<Answer>, flags: &[&str], code: i32| {
+    let check = |answers: Vec<ScriptedAnswer>, flags: &[&str], code: i32| {
         let scene = Scene::new(answers);
         assert_code(&talk(&scene, flags, &["One", "Two"]), code);
     };
@@ -348,8 +348,8 @@ fn open(command: &mut Command) -> std::process::Child {
 
 #[test]
 fn an_interrupt_stops_the_turn_and_not_the_session() {
-    let gate = Gate::new();
-    let held = Answer::reply(say("one two")).hold(5, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(say("one two")).hold(5, &gate);
     let scene = Scene::new([held, say("three").into()]);
     let mut child = open(&mut scene.hotcell([]));
     let mut stdin = child.stdin.take().unwrap();
@@ -380,9 +380,9 @@ fn signals_end_the_session_with_their_code() {
     .enumerate()
     {
         let marker = format!("1005.{}{place}", std::process::id());
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let command = bash(&format!("trap '' INT TERM; sleep {marker}"));
-        let held = Answer::reply(say("never")).hold(0, &gate);
+        let held = ScriptedAnswer::reply(say("never")).hold(0, &gate);
         let scene = Scene::new([command.into(), held]);
         let mut child = open(&mut scene.hotcell([]));
         let mut stdin = child.stdin.take().unwrap();

@@ -9,12 +9,12 @@ use crate::place::{assert_code, feed, finish, start, stderr, stdout};
 use crate::scene::{Scene, say, write};
 
 /// A server beside the model.
-struct Jobs {
+struct ChatServer {
     scene: Scene,
     server: Hosted,
 }
 
-impl Jobs {
+impl ChatServer {
     fn start(scene: Scene, flags: &[&str]) -> Self {
         let server = Hosted::start(&scene, flags);
         Self { scene, server }
@@ -38,7 +38,7 @@ fn a_job_is_followed_from_its_first_word_and_talked_to() {
         say("two"),
         say("three"),
     ]);
-    let jobs = Jobs::start(scene, &[]);
+    let jobs = ChatServer::start(scene, &[]);
     let id = jobs
         .server
         .schedule(json!({"task": "Make it", "interactive": true}));
@@ -67,7 +67,7 @@ fn a_job_is_followed_from_its_first_word_and_talked_to() {
 
 #[test]
 fn a_message_wakes_up_a_job_that_has_ended() {
-    let jobs = Jobs::start(Scene::new(["one", "two"].map(say)), &[]);
+    let jobs = ChatServer::start(Scene::new(["one", "two"].map(say)), &[]);
     let id = jobs.server.schedule(json!({"task": "Say one"}));
     jobs.server.wait_until(&id, "complete");
     let output = jobs.talk(&[&format!("/attach {id}"), "And then?"]);
@@ -116,7 +116,7 @@ fn servers_that_cannot_be_talked_to() {
         "/jobs\n",
         "the server's address from flag",
     );
-    let jobs = Jobs::start(scene, &["--require-keys"]);
+    let jobs = ChatServer::start(scene, &["--require-keys"]);
     let output = jobs.talk(&["/jobs"]);
     assert_code(&output, 2);
     assert!(
@@ -127,7 +127,7 @@ fn servers_that_cannot_be_talked_to() {
 
 #[test]
 fn a_job_that_is_none() {
-    let jobs = Jobs::start(Scene::new(["one", "two"].map(say)), &[]);
+    let jobs = ChatServer::start(Scene::new(["one", "two"].map(say)), &[]);
     let output = jobs.talk(&["/attach 019"]);
     assert_code(&output, 2);
     assert!(stderr(&output).starts_with("hotcell: there is no job `019`\nhint: "));
@@ -143,19 +143,16 @@ fn a_job_that_is_none() {
         .collect();
     let output = jobs.talk(&[&format!("/attach {common}")]);
     assert_code(&output, 2);
-    assert!(
-        stderr(&output).contains("matches 2 jobs"),
-        "{output:?}"
-    );
+    assert!(stderr(&output).contains("matches 2 jobs"), "{output:?}");
 }
 
 /// The server goes away and comes back; missed events are received then.
 #[test]
 fn a_connection_that_is_lost_is_made_again() {
-    let gate = testkit::Gate::new();
-    let held = testkit::Answer::reply(say("one two three")).hold(5, &gate);
+    let gate = testkit::StreamGate::new();
+    let held = testkit::ScriptedAnswer::reply(say("one two three")).hold(5, &gate);
     let scene = Scene::new([held, say("one two three").into()]);
-    let mut jobs = Jobs::start(scene, &["--drain", "1ms"]);
+    let mut jobs = ChatServer::start(scene, &["--drain", "1ms"]);
     let id = jobs.server.schedule(json!({"task": "Count"}));
     gate.wait_reached();
     let mut command = jobs.scene.hotcell(["--server", &jobs.server.url]);

@@ -2,22 +2,22 @@
 
 use std::fs;
 
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
-use crate::person::Person;
 use crate::place::assert_code;
 use crate::scene::{KEY, Scene, bash, results, say};
+use crate::terminal_user::TerminalUser;
 
-fn sit_down(scene: &Scene, flags: &str) -> Person {
+fn start_chat(scene: &Scene, flags: &str) -> TerminalUser {
     let url = scene.server.base_url();
     let variables = [("ANTHROPIC_API_KEY", KEY), ("ANTHROPIC_BASE_URL", &url)];
-    let mut person = Person::at(&scene.place, &format!("--plain {flags}"), &variables);
+    let mut person = TerminalUser::at(&scene.place, &format!("--plain {flags}"), &variables);
     person.wait_for("> ");
     person
 }
 
 /// With a rule that asks about every `touch` command.
-fn asking(replies: impl IntoIterator<Item = Answer>) -> Scene {
+fn scene_with_ask_rule(replies: impl IntoIterator<Item = ScriptedAnswer>) -> Scene {
     let scene = Scene::new(testkit::Replies::list(replies));
     let folder = scene.place.home().join(".config/hotcell");
     fs::create_dir_all(&folder).unwrap();
@@ -30,10 +30,10 @@ const QUESTION: &str = "never (d): ";
 
 #[test]
 fn what_was_typed_before_the_question_is_no_answer() {
-    let gate = Gate::new();
-    let held = Answer::reply(bash("touch made")).hold(0, &gate);
-    let scene = asking([held, say("so be it").into()]);
-    let mut person = sit_down(&scene, "");
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(bash("touch made")).hold(0, &gate);
+    let scene = scene_with_ask_rule([held, say("so be it").into()]);
+    let mut person = start_chat(&scene, "");
     person.types("Touch it\n");
     gate.wait_reached();
     person.types("y\ny");
@@ -48,7 +48,7 @@ fn what_was_typed_before_the_question_is_no_answer() {
     person.types("n\n");
     person.wait_for("so be it");
     assert!(!scene.file("made").exists());
-    assert_code(&person.leaves(), 0);
+    assert_code(&person.close_input(), 0);
     assert_eq!(results(&scene.server.requests()[1]).len(), 1);
 }
 
@@ -63,8 +63,8 @@ fn answers_hold_as_long_as_they_say() {
             bash("touch made"),
             say("two"),
         ];
-        let scene = asking(replies.map(Answer::from));
-        let mut person = sit_down(&scene, "");
+        let scene = scene_with_ask_rule(replies.map(ScriptedAnswer::from));
+        let mut person = start_chat(&scene, "");
         person.types("Touch it\n");
         person.wait_for(QUESTION);
         person.types(&format!("{answer}\n"));
@@ -79,7 +79,7 @@ fn answers_hold_as_long_as_they_say() {
             person.types("no\n");
         }
         person.wait_for("two");
-        assert_code(&person.leaves(), 0);
+        assert_code(&person.close_input(), 0);
         let rules = scene.place.home().join(".config/hotcell/rules.toml");
         let rules = fs::read_to_string(rules).unwrap();
         assert_eq!(rules.contains("\"allow\""), is_kept, "{rules}");
@@ -88,8 +88,8 @@ fn answers_hold_as_long_as_they_say() {
 
 #[test]
 fn an_interrupt_takes_the_question_back() {
-    let scene = asking([bash("touch made").into(), say("two").into()]);
-    let mut person = sit_down(&scene, "");
+    let scene = scene_with_ask_rule([bash("touch made").into(), say("two").into()]);
+    let mut person = start_chat(&scene, "");
     person.types("Touch it\n");
     person.wait_for(QUESTION);
     person.types("\x03");
@@ -97,14 +97,14 @@ fn an_interrupt_takes_the_question_back() {
     person.wait_for("> ");
     person.types("Go on\n");
     person.wait_for("two");
-    assert_code(&person.leaves(), 0);
+    assert_code(&person.close_input(), 0);
     assert!(!scene.file("made").exists());
 }
 
 #[test]
 fn leaving_takes_two() {
-    let scene = asking([say("one").into()]);
-    let mut person = sit_down(&scene, "");
+    let scene = scene_with_ask_rule([say("one").into()]);
+    let mut person = start_chat(&scene, "");
     person.types("\x03");
     person.wait_for("press Ctrl-C again to exit");
     person.wait_for("> ");
@@ -115,5 +115,5 @@ fn leaving_takes_two() {
     person.wait_for("press Ctrl-C again to exit");
     person.wait_for("> ");
     person.types("\x03");
-    assert_code(&person.stays_to_the_end(), 0);
+    assert_code(&person.wait_end(), 0);
 }

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::place::{Place, assert_code, run, stderr, stdout};
 
-const WARNING: &str =
+const NO_SANDBOX_WARNING: &str =
     "hotcell: WARNING: no sandbox: the command can read and change everything that you can\n";
 
 /// Prints user and folder: behind walls uid 1000 in `/workspace`.
-const WHO: [&str; 5] = ["exec", "--", "sh", "-c", "echo $(id -u) $(pwd)"];
+const PRINT_USER_AND_FOLDER: [&str; 5] = ["exec", "--", "sh", "-c", "echo $(id -u) $(pwd)"];
 
 #[test]
 fn whoever_insists_is_warned_every_time() {
@@ -19,18 +19,20 @@ fn whoever_insists_is_warned_every_time() {
     let folder = place.here("workspace").canonicalize().unwrap();
     let without = format!("{own} {}\n", folder.display());
     for _ in 0..2 {
-        let flag = [&["exec", "--backend", "none"], &WHO[1..]].concat();
+        let flag = [&["exec", "--backend", "none"], &PRINT_USER_AND_FOLDER[1..]].concat();
         let output = run(&mut place.hotcell(flag));
         assert_code(&output, 0);
         assert_eq!(
             (stdout(&output), stderr(&output)),
-            (without.clone(), WARNING.into())
+            (without.clone(), NO_SANDBOX_WARNING.into())
         );
         for value in ["false", "0", "no", "off"] {
-            let output = run(place.hotcell(WHO).env("USE_SANDBOX", value));
+            let output = run(place
+                .hotcell(PRINT_USER_AND_FOLDER)
+                .env("USE_SANDBOX", value));
             assert_eq!(
                 (stdout(&output), stderr(&output)),
-                (without.clone(), WARNING.into())
+                (without.clone(), NO_SANDBOX_WARNING.into())
             );
         }
     }
@@ -40,7 +42,7 @@ fn whoever_insists_is_warned_every_time() {
     let refused = "hotcell: `.env` cannot set USE_SANDBOX: ignored\n\
                    hint: such a file may set keys and the model only: use a flag, the environment \
                    or the settings file\n";
-    let output = run(&mut place.hotcell(WHO));
+    let output = run(&mut place.hotcell(PRINT_USER_AND_FOLDER));
     assert_eq!(
         (stdout(&output).as_str(), stderr(&output).as_str()),
         (behind, refused)
@@ -49,7 +51,7 @@ fn whoever_insists_is_warned_every_time() {
     // A flag overrides the environment.
     fs::remove_file(place.here(".env")).unwrap();
     for backend in ["auto", "native"] {
-        let flag = [&["exec", "--backend", backend], &WHO[1..]].concat();
+        let flag = [&["exec", "--backend", backend], &PRINT_USER_AND_FOLDER[1..]].concat();
         let output = run(place.hotcell(flag).env("USE_SANDBOX", "false"));
         assert_eq!(
             (stdout(&output).as_str(), stderr(&output).as_str()),
@@ -78,7 +80,7 @@ fn without_walls_the_command_is_the_callers_own() {
     assert_code(&output, 9);
     assert_eq!(
         (stdout(&output).as_str(), stderr(&output).as_str()),
-        ("inherited\n", WARNING)
+        ("inherited\n", NO_SANDBOX_WARNING)
     );
     let output = place.exec(&["--backend", "none", "--timeout", "300ms"], "sleep 1000");
     assert_code(&output, 124);
@@ -97,14 +99,18 @@ fn settings_that_lie_in_the_workspace_are_not_obeyed() {
         for folder in ["workspace", "workspace/deep"] {
             let workspace = place.here("workspace");
             let workspace = workspace.to_str().unwrap();
-            let flag = [&["exec", "--workspace", workspace], &WHO[1..]].concat();
+            let flag = [
+                &["exec", "--workspace", workspace],
+                &PRINT_USER_AND_FOLDER[1..],
+            ]
+            .concat();
             let mut by_flag = place.hotcell(flag);
             let output = run(by_flag.current_dir(place.here(folder)));
             assert_eq!(
                 (stdout(&output).as_str(), stderr(&output).as_str()),
                 (behind, notice)
             );
-            let mut by_variable = place.hotcell(WHO);
+            let mut by_variable = place.hotcell(PRINT_USER_AND_FOLDER);
             by_variable
                 .current_dir(place.here(folder))
                 .env("SAFEDIR", workspace);

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::place::{Place, assert_code, is_root, run, stderr, stdout};
 
-const NATIVE: &str = "native        works       namespaces";
-const WHERE_ENFORCERS_STAND: usize = 32;
+const NATIVE_ROW: &str = "native        works       namespaces";
+const ENFORCER_COLUMN: usize = 32;
 
 /// Replaces numbers and text that depends on the kernel's age.
 fn redacted(text: &str) -> String {
@@ -17,13 +17,13 @@ fn redacted(text: &str) -> String {
         // The enforcer depends on the user and on the machine.
         let depends = ["memory ", "cpu ", "pids "];
         let line = if depends.iter().any(|name| line.starts_with(name)) {
-            &line[..WHERE_ENFORCERS_STAND]
+            &line[..ENFORCER_COLUMN]
         } else {
             line
         };
         // So do times and memory.
-        let line = match line.strip_prefix(NATIVE) {
-            Some(_) => NATIVE,
+        let line = match line.strip_prefix(NATIVE_ROW) {
+            Some(_) => NATIVE_ROW,
             None => line,
         };
         let mut shown = String::new();

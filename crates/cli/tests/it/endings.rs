@@ -2,7 +2,7 @@
 
 use llm::script::ScriptedReply;
 use protocol::Usage;
-use testkit::{Answer, Replies};
+use testkit::{Replies, ScriptedAnswer};
 
 use crate::place::{assert_code, run, stderr, stdout};
 use crate::scene::{Scene, bash, lines, say, write};
@@ -156,7 +156,7 @@ fn a_provider_that_fails_is_4() {
     refused(403, "permission_error");
     refused(404, "not_found_error");
     let overloaded = Replies::decide(move |_| {
-        Answer::reply(error(529, "overloaded_error")).with_header("retry-after-ms", "1")
+        ScriptedAnswer::reply(error(529, "overloaded_error")).with_header("retry-after-ms", "1")
     });
     check(
         overloaded,
@@ -166,14 +166,15 @@ fn a_provider_that_fails_is_4() {
         "provider",
     );
     let words = "the provider asks to wait 3600 s";
-    let patient = Answer::reply(error(429, "rate_limit_error")).with_header("retry-after", "3600");
+    let patient =
+        ScriptedAnswer::reply(error(429, "rate_limit_error")).with_header("retry-after", "3600");
     check(patient, &[], 4, words, "provider");
 }
 
 #[test]
 fn an_error_that_passes_is_told_of_and_no_end() {
     let busy = ScriptedReply::error(529, "overloaded_error", "busy");
-    let busy = Answer::reply(busy).with_header("retry-after-ms", "1");
+    let busy = ScriptedAnswer::reply(busy).with_header("retry-after-ms", "1");
     let scene = Scene::new([busy, say("after all").into()]);
     let output = scene.run(&["run", "Do it"]);
     assert_code(&output, 0);
@@ -202,7 +203,7 @@ fn a_provider_that_is_not_there_is_4_and_the_session_goes_on_later() {
 #[test]
 fn a_key_that_the_provider_does_not_take_is_4() {
     let scene = Scene::new([say("never said")]);
-    let settings = testkit::Settings {
+    let settings = testkit::ModelServerSettings {
         key: Some("another".into()),
         ..Default::default()
     };

@@ -10,7 +10,7 @@ use crate::place::{Place, assert_code, feed, hotcell, run, stderr, stdout};
 use crate::scene::{KEY, Scene, bash, say, write};
 
 /// Sets the clipboard, changes the title, colours, moves the cursor, rings, reverses text.
-const EVIL: &str = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x1b\\\x1b[31m\x1b[2J\x1b[1;1H\u{9b}5m\
+const ESCAPES: &str = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x1b\\\x1b[31m\x1b[2J\x1b[1;1H\u{9b}5m\
                     \u{90}x\u{9c}\r\x08\x07\u{202e}evil\u{2066}";
 
 #[track_caller]
@@ -27,30 +27,30 @@ fn check(output: &Output) {
 }
 
 /// A session in which every part has escapes.
-fn evil() -> Scene {
-    let mut spoken = write("name\u{1b}[31m\u{202e}.txt", EVIL);
-    spoken.text = Some(format!("words {EVIL}"));
-    spoken.thinking = Some(format!("thoughts {EVIL}"));
+fn hostile_scene() -> Scene {
+    let mut spoken = write("name\u{1b}[31m\u{202e}.txt", ESCAPES);
+    spoken.text = Some(format!("words {ESCAPES}"));
+    spoken.thinking = Some(format!("thoughts {ESCAPES}"));
     let octal = r"\033]52;c;ZXZpbA==\007\033[31m\302\2335m\r\b\342\200\256evil";
     let scene = Scene::new([
         spoken,
         bash(&format!(
-            "printf '{octal}\\n'; printf '{octal}\\n' >&2; ls {EVIL}"
+            "printf '{octal}\\n'; printf '{octal}\\n' >&2; ls {ESCAPES}"
         )),
         ScriptedReply::call("list_files", json!({"path": "."})),
-        ScriptedReply::call("no_such_tool", json!({"a": EVIL})),
-        say(&format!("answer {EVIL}")),
-        ScriptedReply::error(400, "invalid_request_error", &format!("error {EVIL}")),
+        ScriptedReply::call("no_such_tool", json!({"a": ESCAPES})),
+        say(&format!("answer {ESCAPES}")),
+        ScriptedReply::error(400, "invalid_request_error", &format!("error {ESCAPES}")),
     ]);
     fs::create_dir(scene.file("")).unwrap();
-    fs::write(scene.file("other\u{1b}[31m\u{202e}name"), EVIL).unwrap();
+    fs::write(scene.file("other\u{1b}[31m\u{202e}name"), ESCAPES).unwrap();
     scene
 }
 
 #[test]
 fn in_text_nothing_but_text() {
-    let scene = evil();
-    let output = scene.run(&["run", "--thinking", "1024", &format!("task {EVIL}")]);
+    let scene = hostile_scene();
+    let output = scene.run(&["run", "--thinking", "1024", &format!("task {ESCAPES}")]);
     assert_code(&output, 0);
     check(&output);
     assert!(stdout(&output).starts_with("answer "), "{output:?}");
@@ -58,7 +58,7 @@ fn in_text_nothing_but_text() {
     for words in ["words ", "thoughts ", "● write "] {
         assert!(said.contains(words), "no `{words}` in {said}");
     }
-    let output = scene.run(&["resume", "-p", EVIL]);
+    let output = scene.run(&["resume", "-p", ESCAPES]);
     assert_code(&output, 4);
     check(&output);
     assert!(stderr(&output).contains("error "), "{output:?}");
@@ -70,8 +70,8 @@ fn in_text_nothing_but_text() {
         &["replay", &session],
         &["undo"],
         &["undo"],
-        &["resume", &format!("{session}{EVIL}")],
-        &["sessions", "show", EVIL],
+        &["resume", &format!("{session}{ESCAPES}")],
+        &["sessions", "show", ESCAPES],
     ] {
         check(&scene.run(arguments));
     }
@@ -82,7 +82,7 @@ fn nor_from_files_of_settings() {
     let place = Place::new();
     fs::write(
         place.here(".env"),
-        format!("MODEL='{EVIL}'\nMAX_TOKENS='{EVIL}'\n"),
+        format!("MODEL='{ESCAPES}'\nMAX_TOKENS='{ESCAPES}'\n"),
     )
     .unwrap();
     assert_code(&run(&mut place.hotcell(["env", "allow"])), 0);
@@ -114,7 +114,7 @@ fn on_terminal(scene: &Scene, line: &str, variables: &[(&str, &str)]) -> String 
 
 #[test]
 fn on_a_terminal_colours_are_our_own_and_can_be_left_out() {
-    let scene = evil();
+    let scene = hostile_scene();
     let seen = on_terminal(&scene, "\"$H\" run Answer", &[]);
     // Only the program's own colours: a number, and reset.
     let mut rest = seen.as_str();
@@ -135,11 +135,11 @@ fn on_a_terminal_colours_are_our_own_and_can_be_left_out() {
     );
     // Streamed text appears once.
     assert_eq!(seen.matches("answer ").count(), 1, "{seen}");
-    let scene = evil();
+    let scene = hostile_scene();
     let seen = on_terminal(&scene, "\"$H\" run Answer", &[("NO_COLOR", "1")]);
     assert!(!seen.contains('\x1b'), "{seen:?}");
     // A redirected answer has no colours, although there is a terminal.
-    let scene = evil();
+    let scene = hostile_scene();
     let seen = on_terminal(&scene, "\"$H\" run Answer > answer", &[]);
     assert!(seen.contains("\x1b[2m"), "{seen:?}");
     let answer = fs::read_to_string(scene.place.here("answer")).unwrap();

@@ -3,7 +3,7 @@
 use crate::place::{Place, assert_code, hotcell, run, stderr, stdout};
 
 /// A shell line in a user namespace that allows none below it; `$H` is the program.
-fn where_forbidden(place: &Place, line: &str) -> std::process::Output {
+fn run_without_namespaces(place: &Place, line: &str) -> std::process::Output {
     let mut command = place.program("/usr/bin/unshare");
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; ";
     command.args([
@@ -19,7 +19,7 @@ fn where_forbidden(place: &Place, line: &str) -> std::process::Output {
 #[test]
 fn nothing_runs_and_the_setting_is_named() {
     let place = Place::with_workspace();
-    let output = where_forbidden(&place, "exec \"$H\" exec -- sh -c 'echo ran; touch ran'");
+    let output = run_without_namespaces(&place, "exec \"$H\" exec -- sh -c 'echo ran; touch ran'");
     assert_code(&output, 125);
     assert_eq!(stdout(&output), "");
     assert!(!place.here("workspace/ran").exists());
@@ -36,7 +36,7 @@ fn nothing_runs_and_the_setting_is_named() {
     // Running without walls is never chosen automatically.
     for flags in ["--backend auto", "--backend native"] {
         let line = format!("exec \"$H\" exec {flags} -- sh -c 'echo ran'");
-        let output = where_forbidden(&place, &line);
+        let output = run_without_namespaces(&place, &line);
         assert_code(&output, 125);
         assert_eq!(stdout(&output), "");
     }
@@ -45,12 +45,12 @@ fn nothing_runs_and_the_setting_is_named() {
 #[test]
 fn the_doctor_says_the_same() {
     let place = Place::with_workspace();
-    let output = where_forbidden(&place, "exec \"$H\" doctor");
+    let output = run_without_namespaces(&place, "exec \"$H\" doctor");
     assert_code(&output, 1);
     let said = stdout(&output);
     assert!(said.starts_with("native  does not work\n"), "{said}");
     assert!(said.contains("user.max_user_namespaces"), "{said}");
-    let output = where_forbidden(&place, "exec \"$H\" doctor --json");
+    let output = run_without_namespaces(&place, "exec \"$H\" doctor --json");
     assert_code(&output, 1);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["auto"], serde_json::Value::Null);

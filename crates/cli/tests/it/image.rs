@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::bad_input::complaints;
+use crate::bad_input::errors_for;
 use crate::place::{
     Place, assert_code, eventually, feed, is_root, processes_with, run, stderr, stdout,
 };
@@ -128,7 +128,7 @@ fn the_way_of_an_image() {
 
 #[test]
 fn wrong_words() {
-    let said = complaints(&[
+    let said = errors_for(&[
         "image build nothing",
         "image build ./missing.toml",
         "image build base --name a/b",

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::place::{assert_code, eventually, finish, processes_with, start, stderr};
 use crate::scene::{Scene, bash, lines, listen, say, send, until, write};
@@ -14,8 +14,8 @@ use crate::scene::{Scene, bash, lines, listen, say, send, until, write};
 #[test]
 fn in_the_middle_of_words() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        let gate = Gate::new();
-        let held = Answer::reply(say("one two three four")).hold(5, &gate);
+        let gate = StreamGate::new();
+        let held = ScriptedAnswer::reply(say("one two three four")).hold(5, &gate);
         let scene = Scene::new([held, say("five").into()]);
         let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Count"]));
         until(&mut next, "text_delta");
@@ -35,8 +35,8 @@ fn in_the_middle_of_words() {
 
 #[test]
 fn before_the_first_word() {
-    let gate = Gate::new();
-    let held = Answer::reply(say("one")).hold(0, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(say("one")).hold(0, &gate);
     let scene = Scene::new([held, say("one").into()]);
     let child = start(&mut scene.hotcell(["run", "Count"]));
     gate.wait_reached();
@@ -92,10 +92,10 @@ fn the_second_time_at_once() {
 
 #[test]
 fn the_second_time_even_if_nobody_reads_on() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     // More than a pipe holds.
     let long = say(&"word ".repeat(20_000));
-    let held = Answer::reply(long).hold(usize::MAX, &gate);
+    let held = ScriptedAnswer::reply(long).hold(usize::MAX, &gate);
     let scene = Scene::new([held, say("so be it").into()]);
     let mut child = start(&mut scene.hotcell(["run", "--json", "Talk"]));
     let stuck = child.stdout.take();
@@ -153,8 +153,8 @@ fn a_reader_that_goes_away_ends_the_session() {
 
 #[test]
 fn a_reader_that_goes_away_before_the_answer() {
-    let gate = Gate::new();
-    let held = Answer::reply(say("the answer")).hold(1, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(say("the answer")).hold(1, &gate);
     let scene = Scene::new([held, say("the answer").into()]);
     let mut child = start(&mut scene.hotcell(["run", "Answer"]));
     gate.wait_reached();

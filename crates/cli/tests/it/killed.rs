@@ -15,12 +15,12 @@ use crate::place::{
     stderr,
 };
 
-const ROUNDS: u64 = 100;
+const KILL_ROUNDS: u64 = 100;
 
 /// Numbers from 0 to `below`, the same in every run.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn roll(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -66,8 +66,8 @@ fn a_hundred_kills_at_random_moments_leave_nothing() {
     nix::sys::prctl::set_child_subreaper(true).unwrap();
     let place = Place::with_workspace();
     let workspace = place.here("workspace");
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    for round in 0..ROUNDS {
+    let mut dice = SeededRandom(0x9e37_79b9_7f4a_7c15);
+    for round in 0..KILL_ROUNDS {
         // A sleep time that no other process on this machine has.
         let marker = format!("1000.{}{round:03}", std::process::id());
         let script = format!("sleep {marker} & sleep {marker}");

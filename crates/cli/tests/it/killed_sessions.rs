@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use nix::sys::signal::Signal;
-use testkit::{Recorded, Replies};
+use testkit::{RecordedRequest, Replies};
 
 use crate::json_events;
 use crate::killed::orphans;
@@ -40,7 +40,7 @@ fn steps(marker: &str) -> Replies {
 }
 
 /// The successful results in a request.
-fn done(request: &Recorded) -> Vec<String> {
+fn done(request: &RecordedRequest) -> Vec<String> {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap().iter();
     let blocks = messages.filter_map(|message| message["content"].as_array());

@@ -8,11 +8,11 @@ use std::os::unix::net::UnixListener;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::person::Person;
 use crate::place::{Place, assert_code, run, stderr, stdout};
 use crate::scene::{KEY, Scene, say};
+use crate::terminal_user::TerminalUser;
 
-const HINT: &str = "hint: such a file may set keys and the model only: use a flag, the environment or \
+const ENV_FILE_HINT: &str = "hint: such a file may set keys and the model only: use a flag, the environment or \
                     the settings file\n";
 
 /// Runs a script in a sandbox whose workspace is the current folder.
@@ -39,7 +39,7 @@ fn a_planted_env_file_sets_no_folder_address_or_policy() {
     );
     let warning = format!(
         "hotcell: `.env` cannot set SAFEDIR, USE_SANDBOX, OPENAI_BASE_URL, ANTHROPIC_BASE_URL, \
-         HTTPS_PROXY, MODEL, HOTCELL_SERVER, HOTCELL_DATA, DOCKER_HOST: ignored\n{HINT}"
+         HTTPS_PROXY, MODEL, HOTCELL_SERVER, HOTCELL_DATA, DOCKER_HOST: ignored\n{ENV_FILE_HINT}"
     );
     let output = place.exec(&[], "touch made; id -u");
     assert_eq!(
@@ -138,25 +138,28 @@ fn a_person_is_asked_once_about_each_content() {
         )
     };
     fs::write(place.here(".env"), "ANTHROPIC_API_KEY=key-first\n").unwrap();
-    let mut person = Person::at(place, "run Answer", &variables);
+    let mut person = TerminalUser::at(place, "run Answer", &variables);
     person.wait_for(&question(""));
     person.types("y\n");
-    assert_code(&person.leaves(), 0);
+    assert_code(&person.close_input(), 0);
     // The answer is stored.
-    assert_code(&Person::at(place, "run Answer", &variables).leaves(), 0);
+    assert_code(
+        &TerminalUser::at(place, "run Answer", &variables).close_input(),
+        0,
+    );
     fs::write(place.here(".env"), "ANTHROPIC_API_KEY=key-second\n").unwrap();
-    let mut person = Person::at(place, "run Answer", &variables);
+    let mut person = TerminalUser::at(place, "run Answer", &variables);
     person.wait_for(&question("has changed: it "));
     person.types("\n");
     person.wait_for("you have refused it");
-    assert_code(&person.leaves(), 2);
-    let mut person = Person::at(place, "run Answer", &variables);
+    assert_code(&person.close_input(), 2);
+    let mut person = TerminalUser::at(place, "run Answer", &variables);
     let said = person.wait_for("ANTHROPIC_API_KEY is not set");
     assert!(
         said.contains("you have refused it") && !said.contains("[y/N]"),
         "{said}"
     );
-    assert_code(&person.leaves(), 2);
+    assert_code(&person.close_input(), 2);
     assert_eq!(scene.server.request_count(), 2);
 }
 
@@ -336,10 +339,10 @@ fn every_start_names_the_folder() {
         assert!(stderr(&output).contains(&line), "{output:?}");
     }
     // Standard error passes through unchanged, so the folder is shown only on a terminal if none was named.
-    let mut person = Person::at(place, "exec -- true", &[]);
+    let mut person = TerminalUser::at(place, "exec -- true", &[]);
     let own = place.here("").canonicalize().unwrap().join("workspace");
     person.wait_for(&format!("hotcell: workspace: {}", own.display()));
-    assert_code(&person.leaves(), 0);
+    assert_code(&person.close_input(), 0);
     assert_eq!(stderr(&place.exec(&[], "true")), "");
 }
 

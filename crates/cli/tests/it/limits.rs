@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::place::{Place, assert_code, is_root, stderr, stdout};
 
-fn reached(output: &Output, code: i32) -> String {
+fn limit_message(output: &Output, code: i32) -> String {
     assert_code(output, code);
     stderr(output)
 }
@@ -15,7 +15,7 @@ fn reached(output: &Output, code: i32) -> String {
 fn the_start_counts_against_the_time_limit() {
     let place = Place::with_workspace();
     // No process starts that fast.
-    let said = reached(&place.exec(&["--timeout", "1ms"], "true"), 124);
+    let said = limit_message(&place.exec(&["--timeout", "1ms"], "true"), 124);
     let expect = "hotcell: cannot start the sandbox within 1ms: timed out before it could ";
     assert!(said.starts_with(expect), "{said}");
     assert!(
@@ -29,18 +29,18 @@ fn each_limit_is_named() {
     let place = Place::with_workspace();
     let output = place.exec(&["--timeout", "3s"], "echo before; sleep 1000");
     assert_eq!(stdout(&output), "before\n");
-    assert_snapshot!(reached(&output, 124), @r"
+    assert_snapshot!(limit_message(&output, 124), @r"
         hotcell: the command was killed: time limit of 3s reached
         hint: raise it with `--timeout`
     ");
     let output = place.exec(&["--max-output", "1M"], "yes");
     assert_eq!(output.stdout.len(), 1 << 20);
-    assert_snapshot!(reached(&output, 137), @r"
+    assert_snapshot!(limit_message(&output, 137), @r"
         hotcell: the command was killed: output limit of 1M reached
         hint: raise it with `--max-output`
     ");
     let fill = "i=0; while :; do head -c 1M /dev/zero > $i; i=$((i+1)); done";
-    assert_snapshot!(reached(&place.exec(&["--disk", "8M"], fill), 137), @r"
+    assert_snapshot!(limit_message(&place.exec(&["--disk", "8M"], fill), 137), @r"
         hotcell: the command was killed: disk limit of 8M reached
         hint: raise it with `--disk`
     ");
@@ -48,7 +48,7 @@ fn each_limit_is_named() {
         &["--disk", "8M"],
         "exec dd if=/dev/zero of=one bs=1M status=none",
     );
-    assert_snapshot!(reached(&one_file, 137), @r"
+    assert_snapshot!(limit_message(&one_file, 137), @r"
         hotcell: the command was killed: disk limit of 8M reached
         hint: raise it with `--disk`
     ");
@@ -63,7 +63,7 @@ fn memory() {
     let is_killed = output.status.code() == Some(137);
     assert!(is_killed || !is_root(), "{output:?}");
     if is_killed {
-        assert_snapshot!(reached(&output, 137), @r"
+        assert_snapshot!(limit_message(&output, 137), @r"
             hotcell: the command was killed: memory limit of 64M reached
             hint: raise it with `--memory`
         ")
@@ -81,7 +81,7 @@ fn strict_limits_start_where_all_hold_and_nowhere_else() {
     let is_started = stdout(&output) == "started\n";
     assert!(is_started || !is_root(), "{output:?}");
     if !is_started {
-        assert_snapshot!(reached(&output, 2), @r"
+        assert_snapshot!(limit_message(&output, 2), @r"
             hotcell: nothing on this machine enforces the limit on memory in full: private memory of each process by itself, and not what processes share or keep in memory files: no cgroup is delegated to this user
             hint: drop `--strict-limits`, or run where a cgroup is delegated to you
         ");

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::place::{Place, assert_code, run, stdout};
 
-fn said(arguments: &[&str]) -> String {
+fn stdout_of(arguments: &[&str]) -> String {
     let output = run(&mut Place::new().hotcell(arguments.iter().copied()));
     assert_code(&output, 0);
     assert_eq!(output.stderr, b"");
@@ -13,7 +13,7 @@ fn said(arguments: &[&str]) -> String {
 
 /// Without trailing spaces.
 fn help_for(arguments: &[&str]) -> String {
-    let page = said(&[arguments, &["--help"]].concat());
+    let page = stdout_of(&[arguments, &["--help"]].concat());
     let lines: Vec<&str> = page.lines().map(str::trim_end).collect();
     lines.join("\n")
 }
@@ -237,7 +237,7 @@ fn help() {
         Options:
           -h, --help  Print help
     ");
-    assert_eq!(said(&["help", "exec"]), said(&["exec", "--help"]));
+    assert_eq!(stdout_of(&["help", "exec"]), stdout_of(&["exec", "--help"]));
 }
 
 /// Without the flags of sandboxes, which `exec` has shown.
@@ -500,7 +500,7 @@ fn help_for_agents() {
 #[test]
 fn version() {
     assert_eq!(
-        said(&["--version"]),
+        stdout_of(&["--version"]),
         concat!("hotcell ", env!("CARGO_PKG_VERSION"), "\n")
     );
 }
@@ -512,7 +512,7 @@ const COMMANDS: [&str; 9] = [
 #[test]
 fn completions_and_the_manual() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = said(&["completions", shell]);
+        let script = stdout_of(&["completions", shell]);
         for word in COMMANDS.iter().chain(&[
             "workspace",
             "allow-net",
@@ -524,7 +524,7 @@ fn completions_and_the_manual() {
             assert!(script.contains(word), "{shell} knows nothing of {word}");
         }
     }
-    let page = said(&["man"]);
+    let page = stdout_of(&["man"]);
     assert!(page.contains(".TH hotcell 1"), "{page}");
     for command in COMMANDS {
         let heading = format!(".SH HOTCELL {}\n", command.to_uppercase());

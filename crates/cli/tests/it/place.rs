@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A program that takes longer is considered hung. Far longer than any takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Place {
     folder: TempDir,
@@ -128,7 +128,7 @@ pub(crate) fn finish(child: Child) -> Output {
     let pid = Pid::from_raw(child.id() as i32);
     let (done, is_done) = mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
-        let hangs = is_done.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+        let hangs = is_done.recv_timeout(PROGRAM_TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout);
         if hangs {
             let _ = kill(pid, Signal::SIGKILL);
         }
@@ -143,7 +143,7 @@ pub(crate) fn finish(child: Child) -> Output {
 /// Waits for a condition that has no event.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + PROGRAM_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < give_up, "never came about: {what}");
         std::thread::sleep(Duration::from_millis(2));

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::json_events;
 use crate::place::{assert_code, finish, run, start, stderr, stdout};
@@ -136,8 +136,8 @@ fn a_copy_leaves_the_session_as_it_was() {
 
 #[test]
 fn two_at_once_on_one_session() {
-    let gate = Gate::new();
-    let held = Answer::reply(say("a")).hold(1, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(say("a")).hold(1, &gate);
     let scene = Scene::new([held, say("in the copy").into(), say("b").into()]);
     let child = start(&mut scene.hotcell(["run", "first"]));
     gate.wait_reached();

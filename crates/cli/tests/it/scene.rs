@@ -8,7 +8,7 @@ use llm::script::ScriptedReply;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use testkit::{ModelServer, Recorded, Replies};
+use testkit::{ModelServer, RecordedRequest, Replies};
 
 use crate::place::{Place, assert_code, run, start, stdout};
 
@@ -88,7 +88,7 @@ impl Scene {
 }
 
 /// The results of calls in the last message of a request, of either API.
-pub(crate) fn results(request: &Recorded) -> Vec<String> {
+pub(crate) fn results(request: &RecordedRequest) -> Vec<String> {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     if request.path.ends_with("/completions") {

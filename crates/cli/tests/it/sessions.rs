@@ -73,7 +73,7 @@ fn the_newest_comes_first() {
 }
 
 /// Replaces what differs from run to run.
-fn still(text: &str, scene: &Scene) -> String {
+fn redacted(text: &str, scene: &Scene) -> String {
     let text = text.replace(&scene.session(), "SESSION");
     let folder = scene.file("").canonicalize().unwrap();
     let text = text.replace(folder.to_str().unwrap(), "WORKSPACE");
@@ -107,7 +107,7 @@ fn shown_for_people_to_read() {
     scene.done(&["run", "Write a file"]);
     scene.done(&["resume", "-p", "Thank you"]);
     let shown = scene.done(&["sessions", "show", &scene.session()]);
-    assert_snapshot!(still(&shown, &scene), @r#"
+    assert_snapshot!(redacted(&shown, &scene), @r#"
         SESSION · TIME · WORKSPACE
         claude-sonnet-4-5-20250929 · 2 turns · 4.4k tokens · $0.0180
 

@@ -13,7 +13,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// Starts a command and waits for its first line.
-fn begin(place: &Place, argv: &[&str]) -> (Child, impl FnMut() -> String + use<>) {
+fn start_ready(place: &Place, argv: &[&str]) -> (Child, impl FnMut() -> String + use<>) {
     let arguments = ["exec", "--no-audit", "--"].iter().chain(argv).copied();
     let mut child = start(&mut place.hotcell(arguments));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -40,13 +40,13 @@ fn each_is_passed_on_and_the_command_decides() {
         (Signal::SIGQUIT, "QUIT"),
     ] {
         let script = handler(name, "exit 42");
-        let (child, mut next) = begin(&place, &["perl", "-e", &script]);
+        let (child, mut next) = start_ready(&place, &["perl", "-e", &script]);
         send(&child, signal);
         assert_eq!(next(), format!("got {name}"));
         assert_code(&finish(child), 42);
         // Without a handler it dies of the signal.
         let script = "$| = 1; print qq(ready\\n); sleep 1 while 1";
-        let (child, _next) = begin(&place, &["perl", "-e", script]);
+        let (child, _next) = start_ready(&place, &["perl", "-e", script]);
         send(&child, signal);
         assert_code(&finish(child), 128 + signal as i32);
     }
@@ -57,7 +57,7 @@ fn a_command_that_ignores_two_interrupts_is_killed_by_the_third() {
     let place = Place::with_workspace();
     let script = handler("INT", "");
     let marker = format!("interrupts-{}", std::process::id());
-    let (child, mut next) = begin(&place, &["perl", "-e", &script, &marker]);
+    let (child, mut next) = start_ready(&place, &["perl", "-e", &script, &marker]);
     for _ in 0..2 {
         send(&child, Signal::SIGINT);
         assert_eq!(next(), "got INT");

@@ -23,10 +23,7 @@ fn files_and_conversation_go_back_together() {
     assert_code(&output, 0);
     assert_eq!(stdout(&output), "");
     let said = stderr(&output);
-    assert!(
-        said.contains("turn 2 undone: 2 files restored, "),
-        "{said}"
-    );
+    assert!(said.contains("turn 2 undone: 2 files restored, "), "{said}");
     assert_eq!(
         (scene.read("kept"), scene.read("gone")),
         ("first\n".into(), "there\n".into())

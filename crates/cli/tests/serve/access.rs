@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use serde_json::json;
-use testkit::{Answer, ModelServer, Replies};
+use testkit::{ModelServer, Replies, ScriptedAnswer};
 
 use crate::client::problem;
 use crate::model::{say, serve};
@@ -12,7 +12,7 @@ use crate::play::play;
 use crate::server::Site;
 
 fn no_model() -> ModelServer {
-    ModelServer::start(Replies::list::<Answer>([]))
+    ModelServer::start(Replies::list::<ScriptedAnswer>([]))
 }
 
 /// Creates a key with the program and returns its token.

@@ -1,23 +1,23 @@
 //! A backup of a running server, and another server that continues from it.
 
 use serde_json::json;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 #[test]
 fn a_backup_of_a_running_server_is_restored_into_another() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             match (heard.task(), heard.results) {
-                (_, 0) => Answer::reply(bash("echo hello > hello.txt")),
-                ("Wait", _) => Answer::reply(say("Waited.")).hold(0, &held),
-                _ => Answer::reply(say("Done.")),
+                (_, 0) => ScriptedAnswer::reply(bash("echo hello > hello.txt")),
+                ("Wait", _) => ScriptedAnswer::reply(say("Waited.")).hold(0, &held),
+                _ => ScriptedAnswer::reply(say("Done.")),
             }
         });
         let site = Site::new(&model).flags(["--concurrency", "1"]);

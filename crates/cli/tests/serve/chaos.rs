@@ -9,34 +9,34 @@ use std::time::Duration;
 use fastrand::Rng;
 use llm::script::ScriptedReply;
 use serde_json::{Value, json};
-use testkit::{ModelServer, Recorded};
+use testkit::{ModelServer, RecordedRequest};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::client::Client;
-use crate::model::{Heard, bash, say, serve, write};
+use crate::model::{RequestView, bash, say, serve, write};
 use crate::play::{eventually, play_alone, portion};
 use crate::processes::no_orphans;
 use crate::server::Site;
-use crate::webhooks::Ear;
-use testkit::Sent;
+use crate::webhooks::WebhookReceiver;
+use testkit::StreamedEvent;
 
 /// Every fifth of them gets a second message.
-const JOBS: usize = 200;
-const KILLS: usize = 50;
+const JOB_COUNT: usize = 200;
+const KILL_COUNT: usize = 50;
 /// Requests of a job that is never killed.
-const REQUESTS: u64 = 5;
+const REQUESTS_PER_JOB: u64 = 5;
 
 #[test]
 fn every_job_is_done_once_whenever_the_server_dies() {
     play_alone(async {
-        let (jobs, kills) = (portion(JOBS), portion(KILLS));
+        let (jobs, kills) = (portion(JOB_COUNT), portion(KILL_COUNT));
         let seed = std::env::var("HOTCELL_TEST_SEED");
         let seed = seed.map_or_else(|_| fastrand::u64(..), |text| text.parse().unwrap());
         println!("seed {seed}: {jobs} jobs, {kills} kills");
         let mut dice = Rng::with_seed(seed);
         let model = serve(next_step);
-        let ear = Ear::open().await;
+        let ear = WebhookReceiver::open().await;
         let site = Site::new(&model).flags(["--private-webhooks", "--concurrency", "12"]);
 
         // New jobs arrive as long as servers are killed, whether or not one runs.
@@ -48,14 +48,21 @@ fn every_job_is_done_once_whenever_the_server_dies() {
             let url = ear.url();
             people.spawn(async move {
                 allowed.acquire().await.unwrap().forget();
-                let person = Person { server_now, number };
-                person.give_work(&url).await
+                let person = PersistentClient { server_now, number };
+                person.submit_job(&url).await
             });
         }
         for kill in 0..kills {
             let share = jobs * (kill + 1) / kills - jobs * kill / kills;
             allowed.add_permits(share);
-            one_life(&site, &model, &tell, &mut dice, share as u64 * REQUESTS).await;
+            run_and_kill(
+                &site,
+                &model,
+                &tell,
+                &mut dice,
+                share as u64 * REQUESTS_PER_JOB,
+            )
+            .await;
         }
 
         let server = site.start().await;
@@ -96,7 +103,7 @@ fn every_job_is_done_once_whenever_the_server_dies() {
 }
 
 /// Starts a server and kills it at some moment.
-async fn one_life(
+async fn run_and_kill(
     site: &Site,
     model: &ModelServer,
     tell: &watch::Sender<Option<Client>>,
@@ -121,20 +128,20 @@ async fn one_life(
 }
 
 /// A client that submits one job, and reconnects whenever the server was gone.
-struct Person {
+struct PersistentClient {
     server_now: watch::Receiver<Option<Client>>,
     number: usize,
 }
 
-impl Person {
-    async fn give_work(mut self, webhook: &str) -> (usize, String) {
+impl PersistentClient {
+    async fn submit_job(mut self, webhook: &str) -> (usize, String) {
         let request = json!({
             "task": format!("{} Make the files.", name(self.number)),
             "webhook": { "url": webhook },
         });
         let key = format!("job-{}", self.number);
         let job = self
-            .insist(|client| {
+            .retry_request(|client| {
                 client
                     .post("/v1/jobs")
                     .header("Idempotency-Key", &key)
@@ -143,15 +150,15 @@ impl Person {
             .await;
         let id = job["id"].as_str().unwrap().to_owned();
         if has_second(self.number) {
-            self.say_more(&id).await;
+            self.send_second_message(&id).await;
         }
         (self.number, id)
     }
 
     /// A message without a response may have arrived: the job tells.
-    async fn say_more(&mut self, id: &str) {
+    async fn send_second_message(&mut self, id: &str) {
         let path = format!("/v1/jobs/{id}");
-        while self.insist(|client| client.get(&path)).await["messages"] == 1 {
+        while self.retry_request(|client| client.get(&path)).await["messages"] == 1 {
             let Some(client) = self.server_now.borrow().clone() else {
                 continue;
             };
@@ -162,7 +169,10 @@ impl Person {
     }
 
     /// Retries until there is a response.
-    async fn insist(&mut self, request: impl Fn(&Client) -> reqwest::RequestBuilder) -> Value {
+    async fn retry_request(
+        &mut self,
+        request: impl Fn(&Client) -> reqwest::RequestBuilder,
+    ) -> Value {
         loop {
             let client = self.server_now.borrow_and_update().clone();
             if let Some(client) = client
@@ -195,8 +205,8 @@ fn second(number: usize) -> String {
 }
 
 /// The model: its next step depends only on what is done. Every step can be repeated.
-fn next_step(request: &Recorded) -> ScriptedReply {
-    let heard = Heard::of(request);
+fn next_step(request: &RecordedRequest) -> ScriptedReply {
+    let heard = RequestView::of(request);
     let name = &heard.task()[..9];
     if !heard.has_done("`one.txt`") {
         return write("one.txt", &format!("{name} one\n"));
@@ -262,7 +272,7 @@ async fn check(client: &Client, job: &Value, number: usize) {
     let mut messages = vec![format!("{} Make the files.", name(number))];
     messages.extend(has_second(number).then(|| second(number)));
     assert_eq!(heard, messages, "{id}");
-    let ends: Vec<&Sent> = told
+    let ends: Vec<&StreamedEvent> = told
         .iter()
         .filter(|sent| sent.kind() == "turn_ended")
         .collect();
@@ -273,7 +283,7 @@ async fn check(client: &Client, job: &Value, number: usize) {
 }
 
 /// Every end of a job was recorded once, and its webhook was delivered.
-async fn check_ends(site: &Site, ear: &Ear, ids: &BTreeMap<usize, String>) {
+async fn check_ends(site: &Site, ear: &WebhookReceiver, ids: &BTreeMap<usize, String>) {
     eventually("every webhook is told", async || {
         query(
             site,

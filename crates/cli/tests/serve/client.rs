@@ -7,7 +7,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::play::eventually;
-use testkit::Events;
+use testkit::EventStream;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -110,9 +110,9 @@ impl Client {
         self.json(&format!("/v1/jobs/{id}")).await
     }
 
-    pub(crate) async fn follow(&self, id: &str, after: u64) -> Events {
+    pub(crate) async fn follow(&self, id: &str, after: u64) -> EventStream {
         let path = format!("/v1/jobs/{id}/events?after={after}");
-        Events::new(self.get(&path).send().await.unwrap())
+        EventStream::new(self.get(&path).send().await.unwrap())
     }
 
     /// The job once it has ended.

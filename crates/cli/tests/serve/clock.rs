@@ -3,15 +3,15 @@
 use std::process::Command;
 
 use serde_json::json;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::client::Client;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 /// The library that fakes the clock, as `faketime` preloads it.
-fn library() -> String {
+fn faketime_library() -> String {
     let output = Command::new("faketime")
         .args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"])
         .output()
@@ -24,14 +24,18 @@ fn library() -> String {
 fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
     for jump in ["+1d", "-1d"] {
         play(async move {
-            let gate = Gate::new();
+            let gate = StreamGate::new();
             let held = gate.clone();
             let model = serve(move |request| {
-                let heard = Heard::of(request);
+                let heard = RequestView::of(request);
                 match (heard.task(), heard.results) {
-                    ("Wait", 0) => Answer::reply(bash("date +%s > date.txt")).hold(0, &held),
-                    ("Sleep", 0) => Answer::reply(bash("echo asleep > asleep.txt; sleep 1000")),
-                    _ => Answer::reply(say("Done.")),
+                    ("Wait", 0) => {
+                        ScriptedAnswer::reply(bash("date +%s > date.txt")).hold(0, &held)
+                    }
+                    ("Sleep", 0) => {
+                        ScriptedAnswer::reply(bash("echo asleep > asleep.txt; sleep 1000"))
+                    }
+                    _ => ScriptedAnswer::reply(say("Done.")),
                 }
             });
             let site = Site::new(&model);
@@ -39,7 +43,7 @@ fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
             std::fs::write(&clock, "+0\n").unwrap();
             let site = site
                 .flags(["--job-timeout", "100s", "--stuck-after", "90s"])
-                .variable("LD_PRELOAD", library())
+                .variable("LD_PRELOAD", faketime_library())
                 .variable("FAKETIME_TIMESTAMP_FILE", clock.as_os_str())
                 .variable("FAKETIME_NO_CACHE", "1")
                 .variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -82,18 +86,18 @@ fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
 #[test]
 fn a_server_that_was_stopped_does_not_take_its_jobs_for_stuck() {
     play(async move {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
-        let model = serve(move |request| match Heard::of(request).task() {
-            "Wait" => Answer::reply(say("Done.")).hold(0, &held),
-            _ => Answer::reply(say("Done.")),
+        let model = serve(move |request| match RequestView::of(request).task() {
+            "Wait" => ScriptedAnswer::reply(say("Done.")).hold(0, &held),
+            _ => ScriptedAnswer::reply(say("Done.")),
         });
         let site = Site::new(&model);
         let clock = site.here("clock");
         std::fs::write(&clock, "+0\n").unwrap();
         let site = site
             .flags(["--job-timeout", "90s", "--stuck-after", "60s"])
-            .variable("LD_PRELOAD", library())
+            .variable("LD_PRELOAD", faketime_library())
             .variable("FAKETIME_TIMESTAMP_FILE", clock.as_os_str())
             .variable("FAKETIME_NO_CACHE", "1");
         let server = site.start().await;

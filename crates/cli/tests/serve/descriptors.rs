@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use testkit::Answer;
+use testkit::ScriptedAnswer;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 /// The server's limit of open files, and the number of connections that try to use them up.
 const OPEN_FILES: u32 = 420;
-const SILENT: usize = 500;
+const SILENT_CONNECTIONS: usize = 500;
 
 fn address(client: &crate::client::Client) -> SocketAddr {
     client.address().parse().unwrap()
@@ -22,9 +22,9 @@ fn address(client: &crate::client::Client) -> SocketAddr {
 #[test]
 fn silent_connections_keep_nobody_out_and_fail_no_job() {
     play(async {
-        let model = serve(move |request| match Heard::of(request).results {
-            0 => Answer::reply(bash("ulimit -Sn > limits.txt; ulimit -Hn >> limits.txt")),
-            _ => Answer::reply(say("Done.")),
+        let model = serve(move |request| match RequestView::of(request).results {
+            0 => ScriptedAnswer::reply(bash("ulimit -Sn > limits.txt; ulimit -Hn >> limits.txt")),
+            _ => ScriptedAnswer::reply(say("Done.")),
         });
         let site = Site::new(&model)
             .flags(["--concurrency", "4", "--open-files", "99"])
@@ -34,7 +34,7 @@ fn silent_connections_keep_nobody_out_and_fail_no_job() {
         let address = address(client);
         let mut silent = Vec::new();
         let mut ids = Vec::new();
-        for number in 0..SILENT {
+        for number in 0..SILENT_CONNECTIONS {
             silent.push(TcpStream::connect(address).await.unwrap());
             if number % 100 == 99 {
                 ids.push(client.schedule_task("Do it").await);

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::client::problem;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::{eventually, play};
 use crate::server::{Site, names};
 
@@ -25,11 +25,11 @@ fn fill(folder: &Path) {
 #[test]
 fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
-        let model = serve(move |request| match Heard::of(request).results {
-            0 => Answer::reply(bash("echo 1 > one.txt")).hold(0, &held),
-            _ => Answer::reply(say("Done.")),
+        let model = serve(move |request| match RequestView::of(request).results {
+            0 => ScriptedAnswer::reply(bash("echo 1 > one.txt")).hold(0, &held),
+            _ => ScriptedAnswer::reply(say("Done.")),
         });
         let site = Site::new(&model).flags(["--concurrency", "1"]).disk(32);
         let server = site.start().await;
@@ -87,14 +87,16 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
 #[test]
 fn a_job_that_finds_the_disk_full_goes_on_when_there_is_room() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             match (heard.task(), heard.results) {
-                ("Wait", 0) => Answer::reply(bash("head -c 9M /dev/zero | tr '\\0' x; exit 1")),
-                ("Wait", _) => Answer::reply(say(&"words ".repeat(50_000))).hold(0, &held),
-                _ => Answer::reply(say("Done.")),
+                ("Wait", 0) => {
+                    ScriptedAnswer::reply(bash("head -c 9M /dev/zero | tr '\\0' x; exit 1"))
+                }
+                ("Wait", _) => ScriptedAnswer::reply(say(&"words ".repeat(50_000))).hold(0, &held),
+                _ => ScriptedAnswer::reply(say("Done.")),
             }
         });
         let site = Site::new(&model).flags(["--drain", "100ms"]).disk(64);
@@ -125,7 +127,7 @@ fn a_job_that_finds_the_disk_full_goes_on_when_there_is_room() {
 fn a_job_that_wants_the_whole_disk_is_stopped_and_others_go_on() {
     play(async {
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             match (heard.task(), heard.results) {
                 ("One file", 0) => bash("cat /dev/zero > large"),
                 ("Many files", 0) => bash("for n in $(seq 64); do head -c 1M /dev/zero > $n; done"),
@@ -158,14 +160,14 @@ fn a_job_that_wants_the_whole_disk_is_stopped_and_others_go_on() {
 #[test]
 fn on_a_full_disk_jobs_are_listed_cancelled_and_deleted_also_after_a_kill() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             match (heard.task(), heard.results) {
-                ("Do it", 0) => Answer::reply(bash("head -c 2M /dev/urandom > large")),
-                ("Do it", _) => Answer::reply(say("Done.")),
-                _ => Answer::reply(say("Never.")).hold(0, &held),
+                ("Do it", 0) => ScriptedAnswer::reply(bash("head -c 2M /dev/urandom > large")),
+                ("Do it", _) => ScriptedAnswer::reply(say("Done.")),
+                _ => ScriptedAnswer::reply(say("Never.")).hold(0, &held),
             }
         });
         let site = Site::new(&model).lasting_disk(64);

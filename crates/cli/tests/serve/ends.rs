@@ -1,10 +1,10 @@
 //! Failures of jobs, each with its own cause; the server continues.
 
 use serde_json::{Value, json};
-use testkit::{Answer, Gate, ModelServer};
+use testkit::{ModelServer, ScriptedAnswer, StreamGate};
 
 use crate::client::problem;
-use crate::model::{Heard, bash, overloaded, say, serve};
+use crate::model::{RequestView, bash, overloaded, say, serve};
 use crate::play::play;
 use crate::processes::no_orphans;
 use crate::server::{Server, Site};
@@ -26,12 +26,12 @@ async fn check(server: &Server, request: Value, cause: &str, words: &str) {
 }
 
 /// A model that creates a file and then does what the task says.
-fn serve_task(act: impl Fn(&Heard) -> Answer + Send + 'static) -> ModelServer {
+fn serve_task(act: impl Fn(&RequestView) -> ScriptedAnswer + Send + 'static) -> ModelServer {
     serve(move |request| {
-        let heard = Heard::of(request);
+        let heard = RequestView::of(request);
         match (heard.task(), heard.results) {
-            ("Do it", _) => Answer::reply(say("Done.")),
-            (_, 0) => Answer::reply(bash("echo begun > begun.txt")),
+            ("Do it", _) => ScriptedAnswer::reply(say("Done.")),
+            (_, 0) => ScriptedAnswer::reply(bash("echo begun > begun.txt")),
             _ => act(&heard),
         }
     })
@@ -40,8 +40,8 @@ fn serve_task(act: impl Fn(&Heard) -> Answer + Send + 'static) -> ModelServer {
 #[test]
 fn a_model_that_never_answers_is_stuck() {
     play(async {
-        let gate = Gate::new();
-        let model = serve_task(move |_| Answer::reply(say("Never")).hold(0, &gate));
+        let gate = StreamGate::new();
+        let model = serve_task(move |_| ScriptedAnswer::reply(say("Never")).hold(0, &gate));
         let site = Site::new(&model).flags(["--stuck-after", "1s"]);
         let server = site.start().await;
         let request = json!({ "task": "Wait" });
@@ -52,7 +52,7 @@ fn a_model_that_never_answers_is_stuck() {
 #[test]
 fn a_job_ends_at_its_deadline_with_what_it_runs() {
     play(async {
-        let model = serve_task(|_| Answer::reply(bash("sleep 1000 & sleep 1000")));
+        let model = serve_task(|_| ScriptedAnswer::reply(bash("sleep 1000 & sleep 1000")));
         let site = Site::new(&model);
         let server = site.start().await;
         let request = json!({ "task": "Sleep", "timeout": 1 });
@@ -72,7 +72,8 @@ fn a_job_ends_at_its_deadline_with_what_it_runs() {
 #[test]
 fn a_budget_that_is_used_up_ends_the_job() {
     play(async {
-        let model = serve_task(|heard| Answer::reply(bash(&format!("echo {}", heard.results))));
+        let model =
+            serve_task(|heard| ScriptedAnswer::reply(bash(&format!("echo {}", heard.results))));
         let site = Site::new(&model);
         let server = site.start().await;
         for budget in [json!({ "turns": 3 }), json!({ "tokens": 10 })] {
@@ -91,8 +92,8 @@ fn a_budget_that_is_used_up_ends_the_job() {
 #[test]
 fn a_provider_that_is_gone_for_too_long_is_said_to_be() {
     play(async {
-        let model = serve(|request| match Heard::of(request).results {
-            0 => Answer::reply(bash("echo begun > begun.txt")),
+        let model = serve(|request| match RequestView::of(request).results {
+            0 => ScriptedAnswer::reply(bash("echo begun > begun.txt")),
             _ => overloaded(),
         });
         let site = Site::new(&model).flags(["--max-parked", "1ms"]);
@@ -110,9 +111,9 @@ fn a_provider_that_is_gone_for_too_long_is_said_to_be() {
 #[test]
 fn who_cancels_gets_what_is_there() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let reached = gate.clone();
-        let model = serve_task(move |_| Answer::reply(say("Never")).hold(0, &gate));
+        let model = serve_task(move |_| ScriptedAnswer::reply(say("Never")).hold(0, &gate));
         let site = Site::new(&model).flags(["--concurrency", "1"]);
         let server = site.start().await;
         let client = server.client();

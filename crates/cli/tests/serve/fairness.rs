@@ -3,20 +3,20 @@
 use jiff::Timestamp;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 use tokio::task::JoinSet;
 
 use crate::client::problem;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::{play, play_alone, portion};
 use crate::server::{Site, names};
 
 #[test]
 fn a_full_queue_says_when_to_come_back_and_keeps_nothing() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
-        let model = serve(move |_| Answer::reply(say("Done.")).hold(0, &held));
+        let model = serve(move |_| ScriptedAnswer::reply(say("Done.")).hold(0, &held));
         let site = Site::new(&model).flags(["--concurrency", "1", "--queue", "5"]);
         let server = site.start().await;
         let client = server.client();
@@ -83,14 +83,14 @@ const EMPTY_ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 fn who_has_few_jobs_does_not_wait_for_who_has_many() {
     play_alone(async {
         let many = portion(1_000);
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
         let model = serve(move |request| {
-            let reply = match Heard::of(request).results {
+            let reply = match RequestView::of(request).results {
                 0 => bash("true"),
                 _ => say("Done."),
             };
-            Answer::reply(reply).hold(0, &held)
+            ScriptedAnswer::reply(reply).hold(0, &held)
         });
         let site = Site::new(&model).flags(["--require-keys", "--concurrency", "2"]);
         let mut tokens = Vec::new();

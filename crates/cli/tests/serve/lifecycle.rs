@@ -4,17 +4,17 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use testkit::{Answer, Gate, ModelServer, Replies};
+use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
 use tokio::process::Command;
 
 use crate::client::{Client, unzip};
-use crate::model::{Heard, bash, say, serve, serve_steps, write};
+use crate::model::{RequestView, bash, say, serve, serve_steps, write};
 use crate::play::{eventually, play};
 use crate::processes::no_orphans;
 use crate::server::Site;
 
 /// A scripted model for the server, in TOML.
-const SCRIPT: &str = r#"
+const TODO_SCRIPT: &str = r#"
 title = "a todo app"
 
 [[reply]]
@@ -49,7 +49,7 @@ async fn curl(arguments: &[&str]) -> String {
 fn the_two_lines_of_the_readme() {
     play(async {
         let site = Site::bare().flags(["--model", "scripted/todo.toml"]);
-        std::fs::write(site.here("todo.toml"), SCRIPT).unwrap();
+        std::fs::write(site.here("todo.toml"), TODO_SCRIPT).unwrap();
         let server = site.start().await;
         let client = server.client();
         let base = format!("http://localhost:{}", client.port());
@@ -113,7 +113,7 @@ fn the_two_lines_of_the_readme() {
 #[test]
 fn plain_text_is_a_task() {
     play(async {
-        let model = serve(|request| say(&format!("You said: {}", Heard::of(request).task())));
+        let model = serve(|request| say(&format!("You said: {}", RequestView::of(request).task())));
         let site = Site::new(&model);
         let server = site.start().await;
         let base = format!("http://{}", server.client().address());
@@ -134,15 +134,15 @@ fn plain_text_is_a_task() {
 }
 
 /// A model whose third and later replies wait at a gate.
-fn gated(gate: &Gate) -> ModelServer {
+fn gated_model(gate: &StreamGate) -> ModelServer {
     let gate = gate.clone();
     serve(move |request| {
-        let heard = Heard::of(request);
+        let heard = RequestView::of(request);
         match heard.results {
-            0 => Answer::reply(write("one.txt", "1\n")),
-            1 => Answer::reply(bash("sleep 1000 & echo 2 > two.txt")),
-            2 => Answer::reply(bash("cat one.txt two.txt > three.txt")).hold(0, &gate),
-            _ => Answer::reply(say("Three files.")),
+            0 => ScriptedAnswer::reply(write("one.txt", "1\n")),
+            1 => ScriptedAnswer::reply(bash("sleep 1000 & echo 2 > two.txt")),
+            2 => ScriptedAnswer::reply(bash("cat one.txt two.txt > three.txt")).hold(0, &gate),
+            _ => ScriptedAnswer::reply(say("Three files.")),
         }
     })
 }
@@ -165,8 +165,8 @@ async fn check_three_files(client: &Client, id: &str) {
 fn told_to_end_it_parks_what_runs_and_the_next_one_goes_on() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         play(async move {
-            let gate = Gate::new();
-            let model = gated(&gate);
+            let gate = StreamGate::new();
+            let model = gated_model(&gate);
             let site = Site::new(&model).flags(["--drain", "100ms", "--concurrency", "1"]);
             let server = site.start().await;
             let id = server.client().schedule_task("Make three files").await;
@@ -203,8 +203,8 @@ fn told_to_end_it_parks_what_runs_and_the_next_one_goes_on() {
 #[test]
 fn killed_in_the_middle_it_goes_on_from_there_and_nothing_is_left() {
     play(async {
-        let gate = Gate::new();
-        let model = gated(&gate);
+        let gate = StreamGate::new();
+        let model = gated_model(&gate);
         let site = Site::new(&model);
         let server = site.start().await;
         let id = server.client().schedule_task("Make three files").await;
@@ -222,8 +222,8 @@ fn killed_in_the_middle_it_goes_on_from_there_and_nothing_is_left() {
 #[test]
 fn what_runs_may_end_in_its_time() {
     play(async {
-        let gate = Gate::new();
-        let model = gated(&gate);
+        let gate = StreamGate::new();
+        let model = gated_model(&gate);
         let site = Site::new(&model).flags(["--drain", "1m"]);
         let server = site.start().await;
         let id = server.client().schedule_task("Make three files").await;
@@ -251,7 +251,7 @@ fn what_runs_may_end_in_its_time() {
 #[test]
 fn a_data_folder_has_one_server() {
     play(async {
-        let model = ModelServer::start(Replies::list::<Answer>([]));
+        let model = ModelServer::start(Replies::list::<ScriptedAnswer>([]));
         let site = Site::new(&model);
         let server = site.start().await;
         let second = site.refused(&[]).await;

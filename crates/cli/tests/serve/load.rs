@@ -3,37 +3,41 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 use tokio::task::JoinSet;
 
 use crate::client::Client;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::{eventually, play_alone, portion};
 use crate::processes::{no_orphans, sandboxes_of};
 use crate::server::Site;
-use testkit::{Events, Sent};
+use testkit::{EventStream, StreamedEvent};
 
-const RUNNING: usize = 100;
-const QUEUED: usize = 1_000;
-const READERS: usize = 500;
+const RUNNING_JOBS: usize = 100;
+const QUEUED_JOBS: usize = 1_000;
+const READER_COUNT: usize = 500;
 /// For a debug build after all jobs have ended. The server keeps nothing of ended jobs in memory.
-const MOST_MEMORY: u64 = 400 << 20;
+const MAX_MEMORY_BYTES: u64 = 400 << 20;
 
 #[test]
 fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
     play_alone(async {
-        let (running, queued, readers) = (portion(RUNNING), portion(QUEUED), portion(READERS));
+        let (running, queued, readers) = (
+            portion(RUNNING_JOBS),
+            portion(QUEUED_JOBS),
+            portion(READER_COUNT),
+        );
         // Running jobs have their sandbox, and wait for each other.
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             let task = heard.task();
             match (task.starts_with("Run"), heard.results) {
-                (_, 0) => Answer::reply(bash(&format!("echo '{task}' > task.txt"))),
-                (true, 1) => Answer::reply(bash("seq 100")).hold(0, &held),
-                (true, 2) => Answer::reply(say("Some words, one after the other.")),
-                _ => Answer::reply(say("Done.")),
+                (_, 0) => ScriptedAnswer::reply(bash(&format!("echo '{task}' > task.txt"))),
+                (true, 1) => ScriptedAnswer::reply(bash("seq 100")).hold(0, &held),
+                (true, 2) => ScriptedAnswer::reply(say("Some words, one after the other.")),
+                _ => ScriptedAnswer::reply(say("Done.")),
             }
         });
         let concurrency = running.to_string();
@@ -67,7 +71,7 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
         let full = server.memory();
         gate.open();
 
-        let mut told = HashMap::<String, Vec<Sent>>::new();
+        let mut told = HashMap::<String, Vec<StreamedEvent>>::new();
         while let Some(heard) = watched.join_next().await {
             let (id, heard) = heard.unwrap();
             // All followers received the same lasting events.
@@ -90,7 +94,7 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
         let after = server.memory();
         let [before, full, after] = [before, full, after].map(|bytes| bytes >> 20);
         println!("memory in MiB: {before} at the start, {full} with all, {after} in the end");
-        assert!(after << 20 < MOST_MEMORY, "{after} MiB are left");
+        assert!(after << 20 < MAX_MEMORY_BYTES, "{after} MiB are left");
         assert!(server.end().await.success());
         no_orphans().await;
     });
@@ -108,7 +112,12 @@ async fn schedule(client: &Client, word: &str, count: usize) -> Vec<String> {
 }
 
 /// The lasting events that a follower receives, up to the end.
-async fn watch(client: &Client, id: &str, mut events: Events, is_fickle: bool) -> Vec<Sent> {
+async fn watch(
+    client: &Client,
+    id: &str,
+    mut events: EventStream,
+    is_fickle: bool,
+) -> Vec<StreamedEvent> {
     let mut heard = Vec::new();
     let mut seq = 0;
     while let Some(sent) = events.next().await {
@@ -127,7 +136,7 @@ async fn watch(client: &Client, id: &str, mut events: Events, is_fickle: bool) -
     panic!("the stream of {id} ended without its end");
 }
 
-fn lasting(told: &[Sent]) -> Vec<Sent> {
+fn lasting(told: &[StreamedEvent]) -> Vec<StreamedEvent> {
     told.iter()
         .filter(|sent| sent.id.is_some())
         .cloned()

@@ -2,7 +2,9 @@
 
 use llm::script::ScriptedReply;
 use serde_json::{Value, json};
-use testkit::{Answer, Framing, ModelServer, Recorded, Replies, Settings};
+use testkit::{
+    Framing, ModelServer, ModelServerSettings, RecordedRequest, Replies, ScriptedAnswer,
+};
 
 pub(crate) fn say(text: &str) -> ScriptedReply {
     ScriptedReply::text(text)
@@ -17,19 +19,19 @@ pub(crate) fn write(path: &str, content: &str) -> ScriptedReply {
 }
 
 /// A transient failure that is retried at once.
-pub(crate) fn overloaded() -> Answer {
+pub(crate) fn overloaded() -> ScriptedAnswer {
     let error = ScriptedReply::error(529, "overloaded_error", "full");
-    Answer::reply(error).with_header("retry-after-ms", "0")
+    ScriptedAnswer::reply(error).with_header("retry-after-ms", "0")
 }
 
 /// A server that stores no requests, but checks all of them against the providers' rules.
-pub(crate) fn serve<T: Into<Answer>>(
-    decide: impl FnMut(&Recorded) -> T + Send + 'static,
+pub(crate) fn serve<T: Into<ScriptedAnswer>>(
+    decide: impl FnMut(&RecordedRequest) -> T + Send + 'static,
 ) -> ModelServer {
-    let settings = Settings {
+    let settings = ModelServerSettings {
         framing: Framing::whole(),
         keep: 1,
-        ..Settings::default()
+        ..ModelServerSettings::default()
     };
     ModelServer::start_with(Replies::decide(decide), settings)
 }
@@ -38,14 +40,14 @@ pub(crate) fn serve<T: Into<Answer>>(
 pub(crate) fn serve_steps(steps: impl IntoIterator<Item = ScriptedReply>) -> ModelServer {
     let steps: Vec<ScriptedReply> = steps.into_iter().collect();
     serve(move |request| {
-        let done = Heard::of(request).results;
+        let done = RequestView::of(request).results;
         steps.get(done).cloned().unwrap_or_else(|| say("Done."))
     })
 }
 
 /// What a request contains about its job.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct RequestView {
     /// Messages of the user, in order; the first is the task.
     pub(crate) said: Vec<String>,
     /// Successful results, as text.
@@ -56,8 +58,8 @@ pub(crate) struct Heard {
     pub(crate) last: String,
 }
 
-impl Heard {
-    pub(crate) fn of(request: &Recorded) -> Self {
+impl RequestView {
+    pub(crate) fn of(request: &RecordedRequest) -> Self {
         let body = request.json();
         let mut heard = Self {
             said: Vec::new(),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use testkit::Answer;
+use testkit::ScriptedAnswer;
 
-use crate::model::{Heard, bash, overloaded, say, serve};
+use crate::model::{RequestView, bash, overloaded, say, serve};
 use crate::play::{eventually, play};
 use crate::server::{Server, Site};
 
-const JOBS: usize = 12;
+const JOB_COUNT: usize = 12;
 
 async fn text(server: &Server, path: &str) -> String {
     let answer = server.client().get(path).send().await.unwrap();
@@ -22,15 +22,15 @@ fn an_outage_of_the_model_loses_no_job_not_even_with_the_server_killed_in_it() {
     play(async {
         let is_down = Arc::new(AtomicBool::new(true));
         let seen = is_down.clone();
-        let model = serve(move |request| match Heard::of(request).results {
-            0 => Answer::reply(bash("echo 1 >> one.txt")),
+        let model = serve(move |request| match RequestView::of(request).results {
+            0 => ScriptedAnswer::reply(bash("echo 1 >> one.txt")),
             _ if seen.load(Ordering::Relaxed) => overloaded(),
-            _ => Answer::reply(say("Done.")),
+            _ => ScriptedAnswer::reply(say("Done.")),
         });
         let site = Site::new(&model).flags(["--concurrency", "4"]);
         let server = site.start().await;
         let mut ids = Vec::new();
-        for _ in 0..JOBS {
+        for _ in 0..JOB_COUNT {
             ids.push(server.client().schedule_task("Do it").await);
         }
         let degraded = "degraded: the model provider `anthropic` is failing";
@@ -61,6 +61,6 @@ fn an_outage_of_the_model_loses_no_job_not_even_with_the_server_killed_in_it() {
             assert_eq!(client.files(id).await["one.txt"], "1\n");
         }
         assert_eq!(text(&server, "/readyz").await, "ok");
-        assert_eq!(client.jobs("").await.len(), JOBS);
+        assert_eq!(client.jobs("").await.len(), JOB_COUNT);
     });
 }

@@ -6,23 +6,23 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 /// A test that takes longer is considered hung. Far longer than any takes.
-const PATIENCE: Duration = Duration::from_secs(150);
-const LONG_PATIENCE: Duration = Duration::from_secs(600);
+const TEST_TIMEOUT: Duration = Duration::from_secs(150);
+const LOAD_TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Shared by ordinary tests, held exclusively by load tests.
-static MACHINE: RwLock<()> = RwLock::new(());
+static MACHINE_LOCK: RwLock<()> = RwLock::new(());
 
 /// Runs a test concurrently with others.
 pub(crate) fn play(test: impl Future<Output = ()>) {
-    let shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    run(test, PATIENCE);
+    let shared = MACHINE_LOCK.read().unwrap_or_else(PoisonError::into_inner);
+    run(test, TEST_TIMEOUT);
     drop(shared);
 }
 
 /// Runs a load test, alone.
 pub(crate) fn play_alone(test: impl Future<Output = ()>) {
-    let alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-    run(test, LONG_PATIENCE);
+    let alone = MACHINE_LOCK.write().unwrap_or_else(PoisonError::into_inner);
+    run(test, LOAD_TEST_TIMEOUT);
     drop(alone);
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn portion(number: usize) -> usize {
 
 /// Waits for a condition that has no event.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let give_up = tokio::time::Instant::now() + PATIENCE;
+    let give_up = tokio::time::Instant::now() + TEST_TIMEOUT;
     while !condition().await {
         assert!(
             tokio::time::Instant::now() < give_up,

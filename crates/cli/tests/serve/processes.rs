@@ -36,7 +36,7 @@ fn orphans() -> Vec<u32> {
 
 /// The number of a server's sandboxes.
 pub(crate) fn sandboxes_of(server: u32) -> usize {
-    let processes: Vec<Process> = all().filter(|process| !process.is_dead).collect();
+    let processes: Vec<ProcessInfo> = all().filter(|process| !process.is_dead).collect();
     let supervisors: Vec<u32> = processes
         .iter()
         .filter(|process| process.parent == server && process.is_of_a_sandbox())
@@ -69,34 +69,34 @@ fn is_sleep(pid: i32) -> bool {
     name.is_ok_and(|name| name == "sleep\n")
 }
 
-struct Process {
+struct ProcessInfo {
     pid: u32,
     parent: u32,
     name: String,
     is_dead: bool,
 }
 
-impl Process {
+impl ProcessInfo {
     fn is_of_a_sandbox(&self) -> bool {
         self.name.starts_with("hotcell-")
     }
 }
 
-fn find(pid: u32) -> Process {
+fn find(pid: u32) -> ProcessInfo {
     read(pid).expect("the process is there")
 }
 
-fn all() -> impl Iterator<Item = Process> {
+fn all() -> impl Iterator<Item = ProcessInfo> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| read(entry.file_name().to_str()?.parse().ok()?))
 }
 
-fn read(pid: u32) -> Option<Process> {
+fn read(pid: u32) -> Option<ProcessInfo> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (begin, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let is_dead = fields.next()? == "Z";
-    Some(Process {
+    Some(ProcessInfo {
         pid,
         parent: fields.next()?.parse().ok()?,
         name: begin.split_once('(')?.1.to_owned(),

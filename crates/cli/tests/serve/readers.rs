@@ -1,30 +1,30 @@
 //! Followers that do not read affect only themselves.
 
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 /// Connections that request a job's events and never read them.
-const IDLE: usize = 20;
+const IDLE_READERS: usize = 20;
 /// Maximum memory that each may use in the server, besides the system's buffers.
-const MOST_EACH: u64 = 4 << 20;
+const MAX_BYTES_PER_READER: u64 = 4 << 20;
 
 #[test]
 fn a_reader_that_never_reads_holds_up_nobody() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
         // Output is sent as it comes, in more pieces than any buffer holds.
-        let model = serve(move |request| match Heard::of(request).results {
-            0 => Answer::reply(bash("true")).hold(0, &held),
-            number @ 1..=10 => Answer::reply(bash(&format!(
+        let model = serve(move |request| match RequestView::of(request).results {
+            0 => ScriptedAnswer::reply(bash("true")).hold(0, &held),
+            number @ 1..=10 => ScriptedAnswer::reply(bash(&format!(
                 "head -c 2M /dev/zero | tr '\\0' 'x' | fold; echo {number}"
             ))),
-            _ => Answer::reply(say("Done.")),
+            _ => ScriptedAnswer::reply(say("Done.")),
         });
         let site = Site::new(&model);
         let server = site.start().await;
@@ -32,7 +32,7 @@ fn a_reader_that_never_reads_holds_up_nobody() {
         let id = client.schedule_task("Say much").await;
         client.until(&id, "running").await;
         let mut idle = Vec::new();
-        for _ in 0..IDLE {
+        for _ in 0..IDLE_READERS {
             idle.push(ask_and_not_read(client.address(), &id).await);
         }
         let before = server.memory();
@@ -45,8 +45,14 @@ fn a_reader_that_never_reads_holds_up_nobody() {
         assert_eq!(told.last().unwrap().event, "end");
         client.complete(&id).await;
         let grown = server.memory().saturating_sub(before);
-        println!("{} MiB more for {IDLE} that do not read", grown >> 20);
-        assert!(grown < MOST_EACH * IDLE as u64 + (64 << 20), "{grown}");
+        println!(
+            "{} MiB more for {IDLE_READERS} that do not read",
+            grown >> 20
+        );
+        assert!(
+            grown < MAX_BYTES_PER_READER * IDLE_READERS as u64 + (64 << 20),
+            "{grown}"
+        );
         // One that starts to read later gets everything too.
         let mut text = String::new();
         idle.pop().unwrap().read_to_string(&mut text).await.unwrap();

@@ -1,13 +1,13 @@
 //! Sandboxes that are killed, and those that exceed their limits.
 
 use serde_json::json;
-use testkit::Gate;
+use testkit::StreamGate;
 
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::processes::{kill_sandbox_with, no_orphans};
 use crate::server::Site;
-use testkit::Answer;
+use testkit::ScriptedAnswer;
 
 #[test]
 fn a_sandbox_that_is_killed_from_outside_ends_no_server() {
@@ -16,7 +16,7 @@ fn a_sandbox_that_is_killed_from_outside_ends_no_server() {
             let mark = format!("100{number}.{}", std::process::id());
             let command = format!("echo begun > begun.txt; sleep {mark}");
             let model = serve(move |request| {
-                let heard = Heard::of(request);
+                let heard = RequestView::of(request);
                 match (heard.task(), heard.results) {
                     ("Sleep", 0) => bash(&command),
                     // A new sandbox, on the same workspace.
@@ -51,14 +51,14 @@ for folder in range(110):
     for name in range(1000):
         os.close(os.open(f'{folder}/{name}', os.O_CREAT | os.O_WRONLY))
 \" && echo last > zzz.txt";
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let reached = gate.clone();
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             match (heard.task(), heard.results) {
-                ("Bomb", 0) => Answer::reply(bash(bomb)),
-                ("Bomb", _) => Answer::reply(say("Done.")).hold(0, &gate),
-                _ => Answer::reply(say("Done.")),
+                ("Bomb", 0) => ScriptedAnswer::reply(bash(bomb)),
+                ("Bomb", _) => ScriptedAnswer::reply(say("Done.")).hold(0, &gate),
+                _ => ScriptedAnswer::reply(say("Done.")),
             }
         });
         let site = Site::new(&model);
@@ -85,7 +85,7 @@ for folder in range(110):
 fn a_job_that_writes_more_than_it_may_is_told_so_and_others_go_on() {
     play(async {
         let model = serve(move |request| {
-            let heard = Heard::of(request);
+            let heard = RequestView::of(request);
             match (heard.task(), heard.results) {
                 ("Fill", 0) => bash("head -c 64M /dev/zero > large"),
                 ("Fill", _) => say(&format!("It said: {}", heard.last)),

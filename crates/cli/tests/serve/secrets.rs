@@ -8,12 +8,12 @@ use crate::access::key;
 use crate::model::{bash, serve_steps};
 use crate::play::play;
 use crate::server::Site;
-use crate::webhooks::Ear;
+use crate::webhooks::WebhookReceiver;
 
 /// The provider's key.
-const PROVIDER: &str = "sk-ant-0123456789-verysecret";
+const PROVIDER_KEY: &str = "sk-ant-0123456789-verysecret";
 /// The secret of a webhook.
-const WEBHOOK: &str = "webhook-9876543210-verysecret";
+const WEBHOOK_SECRET: &str = "webhook-9876543210-verysecret";
 
 #[test]
 fn secrets_are_in_no_log_no_event_no_artifact_and_no_sandbox() {
@@ -24,14 +24,14 @@ fn secrets_are_in_no_log_no_event_no_artifact_and_no_sandbox() {
              grep -rs verysecret /etc /tmp /run /workspace /home >> found; cat found",
         )]);
         let site = Site::new(&model)
-            .variable("ANTHROPIC_API_KEY", PROVIDER)
+            .variable("ANTHROPIC_API_KEY", PROVIDER_KEY)
             .variable("HOTCELL_LOG", "trace")
             .flags(["--require-keys", "--private-webhooks"]);
         let token = key(&site, "ada", "admin").await;
         let server = site.start().await;
         let client = server.client().with_key(&token);
-        let ear = Ear::open().await;
-        let webhook = json!({"url": ear.url(), "secret": WEBHOOK});
+        let ear = WebhookReceiver::open().await;
+        let webhook = json!({"url": ear.url(), "secret": WEBHOOK_SECRET});
         let request = json!({"task": "Look around", "webhook": webhook});
         let id = client.schedule(request).await;
         let events = client.follow(&id, 0).await.all().await;
@@ -61,16 +61,16 @@ fn secrets_are_in_no_log_no_event_no_artifact_and_no_sandbox() {
             // The server signs with it, so it must store it.
             let has_webhook = place.contains("/jobs.db");
             for (secret, may) in [
-                (PROVIDER, false),
+                (PROVIDER_KEY, false),
                 (token.as_str(), false),
-                (WEBHOOK, has_webhook),
+                (WEBHOOK_SECRET, has_webhook),
             ] {
                 assert!(may || !has(content, secret), "`{secret}` is in {place}");
             }
         }
         // The search itself works: the stored secret is found.
         let kept = |(place, content): &(String, Vec<u8>)| {
-            place.contains("/jobs.db") && has(content, WEBHOOK)
+            place.contains("/jobs.db") && has(content, WEBHOOK_SECRET)
         };
         assert!(places.iter().any(kept));
         assert!(site.stderr().contains("TRACE"), "the log was on");

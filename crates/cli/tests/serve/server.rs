@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::place::{Place, hotcell};
 
 /// Bytes of the servers' output shown when a test fails.
-const SHOWN: usize = 16 << 10;
+const MAX_SHOWN_STDERR_BYTES: usize = 16 << 10;
 
 /// A place with a data folder. Prints the output of its servers when the test fails.
 pub(crate) struct Site {
@@ -220,7 +220,7 @@ impl Drop for Site {
         }
         if std::thread::panicking() {
             let said = self.stderr();
-            let from = said.ceil_char_boundary(said.len().saturating_sub(SHOWN));
+            let from = said.ceil_char_boundary(said.len().saturating_sub(MAX_SHOWN_STDERR_BYTES));
             eprintln!("--- what the servers said\n{}---", &said[from..]);
         }
     }

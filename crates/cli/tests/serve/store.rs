@@ -3,17 +3,17 @@
 use std::process::Stdio;
 
 use serde_json::json;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::client::problem;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{RequestView, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
 /// Another process that locks a database until its standard input is closed.
-async fn hold(path: &std::path::Path) -> Child {
+async fn lock_database(path: &std::path::Path) -> Child {
     let script = "import sqlite3, sys\n\
                   base = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
                   base.execute('BEGIN IMMEDIATE')\n\
@@ -35,7 +35,7 @@ async fn hold(path: &std::path::Path) -> Child {
     holder
 }
 
-async fn release(mut holder: Child) {
+async fn unlock_database(mut holder: Child) {
     holder.stdin.take().unwrap().shutdown().await.unwrap();
     assert!(holder.wait().await.unwrap().success());
 }
@@ -43,11 +43,11 @@ async fn release(mut holder: Child) {
 #[test]
 fn a_store_that_another_process_holds_is_said_to_be_busy() {
     play(async {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let held = gate.clone();
-        let model = serve(move |request| match Heard::of(request).results {
-            0 => Answer::reply(bash("echo 1 > one.txt")).hold(0, &held),
-            _ => Answer::reply(say("Done.")),
+        let model = serve(move |request| match RequestView::of(request).results {
+            0 => ScriptedAnswer::reply(bash("echo 1 > one.txt")).hold(0, &held),
+            _ => ScriptedAnswer::reply(say("Done.")),
         });
         let site = Site::new(&model);
         let server = site.start().await;
@@ -55,7 +55,7 @@ fn a_store_that_another_process_holds_is_said_to_be_busy() {
         let running = client.schedule_task("Wait").await;
         gate.reached().await;
 
-        let holder = hold(&site.data().join("jobs.db")).await;
+        let holder = lock_database(&site.data().join("jobs.db")).await;
         // Reads are answered at once.
         assert_eq!(client.job(&running).await["state"], "running");
         let later = json!({ "task": "Later" });
@@ -67,7 +67,7 @@ fn a_store_that_another_process_holds_is_said_to_be_busy() {
         problem(ready.unwrap(), 503).await;
         // The running job waits to write its end, and succeeds.
         gate.open();
-        release(holder).await;
+        unlock_database(holder).await;
         client.complete(&running).await;
         assert_eq!(client.files(&running).await["one.txt"], "1\n");
         let id = client.schedule_task("Later").await;

@@ -9,13 +9,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// Accepts every webhook. Ends when dropped.
-pub(crate) struct Ear {
+pub(crate) struct WebhookReceiver {
     address: String,
     heard: Arc<Mutex<HashMap<String, HashSet<String>>>>,
     task: JoinHandle<()>,
 }
 
-impl Ear {
+impl WebhookReceiver {
     pub(crate) async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -25,7 +25,7 @@ impl Ear {
             async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     let heard = heard.clone();
-                    tokio::spawn(async move { hear(stream, &heard).await });
+                    tokio::spawn(async move { receive(stream, &heard).await });
                 }
             }
         });
@@ -46,14 +46,14 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for WebhookReceiver {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Handles one request; ignores an incomplete one.
-async fn hear(
+async fn receive(
     mut stream: TcpStream,
     heard: &Mutex<HashMap<String, HashSet<String>>>,
 ) -> Option<()> {

@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::stacks;
 
 /// Scripts of the calls. None runs long if nothing is killed.
-const SCRIPTS: &[&str] = &[
+const CALL_SCRIPTS: &[&str] = &[
     "true",
     "exit 7",
     "kill -KILL $$",
@@ -26,7 +26,7 @@ const SCRIPTS: &[&str] = &[
     "trap '' TERM INT; sleep 1",
 ];
 
-const FLAGS: &[&[&str]] = &[
+const CALL_FLAGS: &[&[&str]] = &[
     &[],
     &[],
     &["--timeout", "300ms"],
@@ -44,13 +44,13 @@ const SIGNALS: &[(i32, &str)] = &[
 ];
 
 /// Where calls run: they share a home with its audit log, and some of them a workspace.
-pub(crate) struct Place {
+pub(crate) struct SoakHome {
     program: PathBuf,
     home: PathBuf,
     workspaces: Vec<PathBuf>,
 }
 
-impl Place {
+impl SoakHome {
     pub(crate) fn new(folder: &Path) -> Self {
         let make = |name: &str| {
             let path = folder.join(name);
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-pub(crate) struct Call {
+pub(crate) struct SoakCall {
     number: u64,
     pub(crate) pid: i32,
     /// Status from `waitpid`.
@@ -83,14 +83,14 @@ pub(crate) struct Call {
     outputs: Vec<File>,
 }
 
-impl Call {
+impl SoakCall {
     #[allow(
         clippy::zombie_processes,
         reason = "collected with all others, by its number"
     )]
-    pub(crate) fn start(number: u64, place: &Place, random: &mut Random) -> Self {
-        let script = random.choose(SCRIPTS).unwrap();
-        let flags = random.choose(FLAGS).unwrap();
+    pub(crate) fn start(number: u64, place: &SoakHome, random: &mut Random) -> Self {
+        let script = random.choose(CALL_SCRIPTS).unwrap();
+        let flags = random.choose(CALL_FLAGS).unwrap();
         let backend = std::env::var("SOAK_BACKEND").unwrap_or_else(|_| "native".into());
         let mut child = Command::new(&place.program)
             .args(["exec", "--backend", &backend, "--workspace"])
@@ -134,7 +134,7 @@ impl Call {
     }
 
     /// Signals a process of this call if it is due; returns what was sent to which process.
-    pub(crate) fn strike(&mut self, random: &mut Random) -> Option<String> {
+    pub(crate) fn send_due_signal(&mut self, random: &mut Random) -> Option<String> {
         let now = Instant::now();
         self.stopped.retain(|(pid, until)| {
             if *until <= now {
@@ -202,7 +202,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for SoakCall {
     /// Continues stopped processes that outlive the call.
     fn drop(&mut self) {
         for (pid, _) in &self.stopped {
@@ -211,7 +211,7 @@ impl Drop for Call {
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for SoakCall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             number,

@@ -19,27 +19,27 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use call::{Call, Place};
+use call::{SoakCall, SoakHome};
 use random::Random;
 
 /// Calls in the ordinary tests.
-const FEW_CALLS: u64 = 150;
+const DEFAULT_CALLS: u64 = 150;
 
 /// Poll interval.
-const PAUSE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 fn main() -> ExitCode {
     // Orphans become children of this process, so that they are found and reaped.
     // SAFETY: only numbers are passed.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::new(folder.path());
-    let seed = number("SOAK_SEED", u64::from(std::process::id()));
+    let place = SoakHome::new(folder.path());
+    let seed = number_from_env("SOAK_SEED", u64::from(std::process::id()));
     let mut soak = Soak {
         random: Random::new(seed),
-        calls: number("SOAK_CALLS", FEW_CALLS),
-        jobs: number("SOAK_JOBS", 4) as usize,
-        deadline: Duration::from_secs(number("SOAK_SECONDS", 120)),
+        calls: number_from_env("SOAK_CALLS", DEFAULT_CALLS),
+        jobs: number_from_env("SOAK_JOBS", 4) as usize,
+        deadline: Duration::from_secs(number_from_env("SOAK_SECONDS", 120)),
         running: Vec::new(),
         ends: BTreeMap::new(),
         kills: BTreeMap::new(),
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn number(name: &str, usual: u64) -> u64 {
+fn number_from_env(name: &str, usual: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(usual, |text| text.parse().unwrap())
 }
@@ -68,7 +68,7 @@ struct Soak {
     calls: u64,
     jobs: usize,
     deadline: Duration,
-    running: Vec<Call>,
+    running: Vec<SoakCall>,
     /// How calls ended, with counts.
     ends: BTreeMap<String, u64>,
     /// Signals by kind of process, with counts.
@@ -77,11 +77,11 @@ struct Soak {
 }
 
 impl Soak {
-    fn run(&mut self, place: &Place) -> Result<(), String> {
+    fn run(&mut self, place: &SoakHome) -> Result<(), String> {
         let mut started = 0;
         while started < self.calls || !self.running.is_empty() {
             while started < self.calls && self.running.len() < self.jobs {
-                let call = Call::start(started, place, &mut self.random);
+                let call = SoakCall::start(started, place, &mut self.random);
                 self.running.push(call);
                 started += 1;
                 if started % 1000 == 0 {
@@ -90,7 +90,7 @@ impl Soak {
             }
             self.collect();
             for call in &mut self.running {
-                if let Some(sent) = call.strike(&mut self.random) {
+                if let Some(sent) = call.send_due_signal(&mut self.random) {
                     *self.kills.entry(sent).or_default() += 1;
                 }
                 call.drain();
@@ -100,9 +100,9 @@ impl Soak {
                 stacks::print_all();
                 return Err(stuck);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        self.wait_for_the_rest()
+        self.wait_for_remaining()
     }
 
     /// Reaps every process that has ended, including orphans.
@@ -125,7 +125,7 @@ impl Soak {
     fn finish(&mut self) {
         let (over, running) = std::mem::take(&mut self.running)
             .into_iter()
-            .partition(Call::is_over);
+            .partition(SoakCall::is_over);
         self.running = running;
         for call in over {
             self.longest = self.longest.max(call.begun.elapsed());
@@ -140,14 +140,14 @@ impl Soak {
     }
 
     /// After the last call, no process of any call is left.
-    fn wait_for_the_rest(&mut self) -> Result<(), String> {
+    fn wait_for_remaining(&mut self) -> Result<(), String> {
         let give_up = Instant::now() + self.deadline;
         while self.collect() {
             if Instant::now() > give_up {
                 stacks::print_all();
                 return Err("processes are left after the last call".into());
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use testkit::{Answer, Gate, Replies};
+use testkit::{Replies, ScriptedAnswer, StreamGate};
 
 use crate::scene::{Scene, bash, results, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// Prints the proxy's response, whether or not the host exists.
-const FETCH: &str = r#"import urllib.error
+const FETCH_SCRIPT: &str = r#"import urllib.error
 import urllib.request
 
 try:
@@ -19,16 +19,16 @@ except urllib.error.HTTPError as error:
 
 const QUESTION: &str = "● connect to example.com:80";
 /// Shown once a letter would be an answer.
-const ARMED: &str = "a letter answers only on its own";
+const ANSWERABLE_HINT: &str = "a letter answers only on its own";
 
-fn fetching(replies: impl IntoIterator<Item = Answer>) -> Scene {
+fn fetch_scene(replies: impl IntoIterator<Item = ScriptedAnswer>) -> Scene {
     let scene = Scene::new(Replies::list(replies));
     fs::create_dir(scene.place.here("workspace")).unwrap();
-    fs::write(scene.file("fetch.py"), FETCH).unwrap();
+    fs::write(scene.file("fetch.py"), FETCH_SCRIPT).unwrap();
     scene
 }
 
-fn fetch() -> Answer {
+fn fetch() -> ScriptedAnswer {
     bash("python3 fetch.py").into()
 }
 
@@ -39,19 +39,19 @@ fn result(scene: &Scene, request: usize) -> String {
 }
 
 #[track_caller]
-fn answer(screen: &Screen, letter: &str) {
+fn answer(screen: &TmuxScreen, letter: &str) {
     screen.wait_for(QUESTION);
-    screen.wait_for(ARMED);
+    screen.wait_for(ANSWERABLE_HINT);
     screen.press(&[letter]);
     screen.wait_gone(QUESTION);
 }
 
 #[test]
 fn what_was_typed_before_the_question_does_not_answer_it() {
-    let gate = Gate::new();
-    let held = Answer::reply(bash("python3 fetch.py")).hold(0, &gate);
-    let scene = fetching([held, say("So be it.").into()]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(bash("python3 fetch.py")).hold(0, &gate);
+    let scene = fetch_scene([held, say("So be it.").into()]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Fetch it");
     gate.wait_reached();
     screen.write("yyyy");
@@ -76,8 +76,8 @@ fn what_was_typed_before_the_question_does_not_answer_it() {
 
 #[test]
 fn an_answer_for_the_session_is_not_asked_for_again() {
-    let scene = fetching([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let scene = fetch_scene([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Fetch it");
     answer(&screen, "s");
     screen.wait_for("allowed for this session: example.com");
@@ -95,8 +95,8 @@ fn an_answer_for_the_session_is_not_asked_for_again() {
 
 #[test]
 fn an_answer_for_always_is_a_rule_of_the_next_session_too() {
-    let scene = fetching([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let scene = fetch_scene([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Fetch it");
     answer(&screen, "a");
     screen.wait_for("always allowed: example.com");
@@ -108,7 +108,7 @@ fn an_answer_for_always_is_a_rule_of_the_next_session_too() {
     assert!(rules.contains("action = \"allow\""), "{rules}");
     screen.say("/quit");
     screen.assert_left(0);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.wait_for("example.com, asks");
     screen.say("Again");
     screen.wait_for("Two.");
@@ -117,8 +117,8 @@ fn an_answer_for_always_is_a_rule_of_the_next_session_too() {
 
 #[test]
 fn an_interrupt_takes_the_question_back() {
-    let scene = fetching([fetch(), say("Two.").into()]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let scene = fetch_scene([fetch(), say("Two.").into()]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Fetch it");
     screen.wait_for(QUESTION);
     screen.press(&["Escape"]);
@@ -130,8 +130,8 @@ fn an_interrupt_takes_the_question_back() {
 
 #[test]
 fn a_host_is_opened_before_anybody_asks() {
-    let scene = fetching([fetch(), say("One.").into()]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let scene = fetch_scene([fetch(), say("One.").into()]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("/allow example.com");
     screen.wait_for("example.com, asks");
     screen.say("Fetch it");
@@ -141,8 +141,8 @@ fn a_host_is_opened_before_anybody_asks() {
 
 #[test]
 fn a_host_that_is_never_to_be_asked_for_is_not() {
-    let scene = fetching([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let scene = fetch_scene([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Fetch it");
     answer(&screen, "d");
     screen.wait_for("always denied: example.com");
@@ -161,12 +161,12 @@ fn a_host_that_is_never_to_be_asked_for_is_not() {
 
 #[test]
 fn nobody_is_asked_who_does_not_want_to_be() {
-    let scene = fetching([
+    let scene = fetch_scene([
         bash("python3 fetch.py 2>&1").into(),
         say("So be it.").into(),
     ]);
     // Wide enough for the whole network status.
-    let screen = Screen::start(&scene, 120, 30, &["--no-ask"]);
+    let screen = TmuxScreen::start(&scene, 120, 30, &["--no-ask"]);
     screen.wait_for("no network");
     screen.say("Fetch it");
     screen.wait_for("So be it.");

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::place::{feed, hotcell, stdout};
 use crate::scene::{KEY, Scene, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// The terminal's output, and the exit code.
 fn on_terminal(scene: &Scene, flags: &str, key: &str) -> (String, Option<i32>) {
@@ -46,7 +46,7 @@ fn the_terminal_is_not_touched_for_what_cannot_be() {
 #[test]
 fn a_store_that_cannot_be_opened() {
     let scene = Scene::new([say("never")]);
-    let screen = Screen::start(&scene, 80, 24, &["--data", "/dev/null/x"]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &["--data", "/dev/null/x"]);
     screen.wait_for("cannot open the store `/dev/null/x`");
     screen.wait_for("hint: ");
     screen.assert_left(1);
@@ -64,7 +64,7 @@ fn a_sandbox_that_cannot_be_made() {
     for (name, value) in command.env("LANG", "C.UTF-8").get_envs() {
         outside.env(name, value.unwrap());
     }
-    let screen = Screen::open(&scene, (80, 24), &outside, &[]);
+    let screen = TmuxScreen::open(&scene, (80, 24), &outside, &[]);
     screen.wait_for("cannot put up the native walls");
     screen.wait_for("hint: ");
     screen.wait_gone("starting the sandbox");
@@ -87,7 +87,7 @@ fn a_sandbox_that_cannot_be_made() {
 #[test]
 fn a_session_that_another_has() {
     let scene = Scene::new([say("First."), say("Second."), say("Third.")]);
-    let first = Screen::start(&scene, 80, 24, &[]);
+    let first = TmuxScreen::start(&scene, 80, 24, &[]);
     first.wait_for(": asks");
     first.say("hello");
     first.wait_for("First.");
@@ -100,7 +100,7 @@ fn a_session_that_another_has() {
     );
     assert!(!seen.contains("\x1b["), "{seen:?}");
     // The open session stays open.
-    let second = Screen::start(&scene, 80, 24, &[]);
+    let second = TmuxScreen::start(&scene, 80, 24, &[]);
     second.wait_for(": asks");
     second.say("hello");
     second.wait_for("Second.");

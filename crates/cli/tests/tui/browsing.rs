@@ -1,13 +1,13 @@
 //! Keys on the page: calls are opened, closed and copied, and no letter is lost.
 
-use crate::heard::last_prompts;
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn a_call_is_opened_copied_and_closed() {
     let scene = Scene::new([bash("seq 11 22"), say("Counted."), say("Two.")]);
-    let screen = Screen::ready(&scene, 80, 30, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 30, &[]);
     screen.say("Count");
     screen.wait_for("Counted.");
     // Closed, it shows only the end.
@@ -36,7 +36,7 @@ fn a_call_is_opened_copied_and_closed() {
 fn the_page_is_scrolled_while_a_message_is_written() {
     let lines: Vec<String> = (1..=200).map(|line| format!("* line {line}")).collect();
     let scene = Scene::new([say(&lines.join("\n")), say("Two.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Count");
     screen.wait_for("• line 200");
     screen.write("half a ");

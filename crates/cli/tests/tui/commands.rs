@@ -4,9 +4,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::heard::last_prompts;
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, say, write};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[track_caller]
 fn last_model(scene: &Scene) -> Value {
@@ -16,7 +16,7 @@ fn last_model(scene: &Scene) -> Value {
 #[test]
 fn another_model_by_its_name_and_from_the_list() {
     let scene = Scene::new(["One.", "Two.", "Three."].map(say));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("first");
     screen.wait_for("One.");
     assert_ne!(last_model(&scene), "claude-other");
@@ -47,7 +47,7 @@ fn a_summary_takes_the_place_of_the_past() {
         say("In short: a story was told."),
         say("Three."),
     ]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Tell me a story");
     screen.wait_for("Its end.");
     screen.say("And?");
@@ -73,7 +73,7 @@ fn a_summary_takes_the_place_of_the_past() {
 #[test]
 fn a_copy_and_a_new_session() {
     let scene = Scene::new(["One.", "Two.", "Three."].map(say));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("first");
     screen.wait_for("One.");
     let name = scene.session();
@@ -100,7 +100,7 @@ fn a_copy_and_a_new_session() {
 #[test]
 fn what_can_be_looked_at() {
     let scene = Scene::new([write("src/made.txt", "one\ntwo\n"), say("Written.")]);
-    let screen = Screen::ready(&scene, 80, 40, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 40, &[]);
     screen.say("Write it");
     screen.wait_for("Written.");
     let look = |command: &str, parts: &[&str]| {
@@ -123,7 +123,7 @@ fn what_can_be_looked_at() {
 #[test]
 fn a_session_is_written_to_a_file() {
     let scene = Scene::new([say("One.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("first");
     screen.wait_for("One.");
     screen.say("/export here.json");
@@ -140,7 +140,7 @@ fn a_session_is_written_to_a_file() {
 fn the_last_reply_is_copied() {
     let reply = "Two lines:\n\n* one **bold**\n* 日本語";
     let scene = Scene::new([say("Before."), say(reply)]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("first");
     screen.wait_for("Before.");
     screen.say("second");
@@ -162,7 +162,7 @@ fn has_line(screen: &str, line: &str) -> bool {
 fn words_are_found_on_the_page() {
     let lines: Vec<String> = (1..=200).map(|line| format!("* line {line}")).collect();
     let scene = Scene::new([say(&lines.join("\n")), say("Two.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Count");
     screen.wait_for("line 200");
     screen.say("/search line 7");
@@ -182,7 +182,7 @@ fn words_are_found_on_the_page() {
 #[test]
 fn commands_are_completed() {
     let scene = Scene::new([say("never")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.write("/he");
     screen.wait_for("keys and commands");
     screen.press(&["Tab"]);

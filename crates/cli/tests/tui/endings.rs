@@ -3,12 +3,12 @@
 use nix::sys::signal::Signal;
 
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn leaving() {
     let scene = Scene::new([say("Hello.")]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for("network: asks");
     screen.say("hi");
     screen.wait_for("Hello.");
@@ -26,7 +26,7 @@ fn leaving() {
 #[test]
 fn leaving_with_a_key_that_is_pressed_twice() {
     let scene = Scene::new([say("Hello.")]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for("network: asks");
     screen.press(&["C-c"]);
     screen.wait_for("once more");
@@ -46,7 +46,7 @@ fn signals() {
         (Signal::SIGINT, 130),
     ] {
         let scene = Scene::new([bash("sleep 1000"), say("never")]);
-        let screen = Screen::start(&scene, 80, 24, &[]);
+        let screen = TmuxScreen::start(&scene, 80, 24, &[]);
         screen.wait_for("network: asks");
         screen.say("wait");
         screen.wait_for("sleep 1000");
@@ -59,7 +59,7 @@ fn signals() {
 #[test]
 fn stopped_and_taken_up_again() {
     let scene = Scene::new([say("Still here.")]);
-    let screen = Screen::start(&scene, 80, 24, &["--plain"]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &["--plain"]);
     // A shell with job control, which does not start the first program.
     screen.press(&["C-d"]);
     screen.wait_for("left with");

@@ -4,10 +4,10 @@ use std::fs;
 
 use crate::processes::peak_memory;
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// For a debug build, which is larger; it uses about 42 MiB.
-const MEMORY: u64 = 120;
+const MAX_MEMORY_MIB: u64 = 120;
 
 #[test]
 fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
@@ -15,7 +15,7 @@ fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
     let script = "n=0; until [ -e enough ] && [ $n -ge 10 ]; do n=$((n+1)); \
                   head -c 10000000 /dev/zero | tr '\\0' x | fold -w 100; echo; done; echo all of it";
     let scene = Scene::new([bash(script), say("That was much.")]);
-    let screen = Screen::start(&scene, 80, 24, &["--max-output", "100G"]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &["--max-output", "100G"]);
     screen.wait_for(": asks");
     screen.say("go");
     screen.wait_for("xxxxxxxxxx");
@@ -38,5 +38,5 @@ fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
     screen.press(&["C-o"]);
     screen.wait_for("all of it");
     let memory = peak_memory(screen.pid());
-    assert!(memory < MEMORY, "{memory} MiB");
+    assert!(memory < MAX_MEMORY_MIB, "{memory} MiB");
 }

@@ -6,17 +6,17 @@ use llm::script::ScriptedReply;
 use serde_json::json;
 
 use crate::scene::{Scene, bash, say, write};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// Copies, changes the title, clears, moves, leaves the alternate screen, takes the mouse, queries the
 /// terminal, draws over lines above, reverses text.
-const EVIL: &str = "\x1b]52;c;ZXZpbA==\x07\x1b]0;evil title\x07\x1b]2;evil title\x1b\\\x1bkevil title\x1b\\\
+const ESCAPES: &str = "\x1b]52;c;ZXZpbA==\x07\x1b]0;evil title\x07\x1b]2;evil title\x1b\\\x1bkevil title\x1b\\\
                     \x1b[2J\x1b[1;1H\x1b[?1049l\x1b[?1000l\x1b[?1003h\x1b[?2004l\x1b[?25l\x1b[31m\
                     \x1bP$q\"p\x1b\\\x1bPtmux;\x1b\x1b]52;c;ZXZpbA==\x07\x1b\\\x1b[c\x1b[6n\x1b#8\x1bc\x0e\
                     \u{9b}2J\u{9d}0;evil title\u{9c}\u{90}x\u{9c}\r\x08\x07\u{202e}live\u{2066}";
 
 /// A fake question.
-const FAKE: &str = "┌ allow? ──────────┐\n│ y yes · n no      │\n└───────────────────┘";
+const FAKE_QUESTION: &str = "┌ allow? ──────────┐\n│ y yes · n no      │\n└───────────────────┘";
 
 /// `text` for `printf` of any shell.
 fn octal(text: &str) -> String {
@@ -25,31 +25,31 @@ fn octal(text: &str) -> String {
 
 #[test]
 fn nothing_but_text_reaches_the_terminal() {
-    let mut spoken = write("name\u{1b}[31m\u{202e}.txt", EVIL);
-    spoken.text = Some(format!("words {EVIL} and words"));
-    spoken.thinking = Some(format!("thoughts {EVIL}"));
+    let mut spoken = write("name\u{1b}[31m\u{202e}.txt", ESCAPES);
+    spoken.text = Some(format!("words {ESCAPES} and words"));
+    spoken.thinking = Some(format!("thoughts {ESCAPES}"));
     let printing = format!(
         "printf '{}\\n'; printf '{}\\n' >&2; printf '{}\\n'; ls -N",
-        octal(EVIL),
-        octal(EVIL),
-        octal(FAKE)
+        octal(ESCAPES),
+        octal(ESCAPES),
+        octal(FAKE_QUESTION)
     );
     let scene = Scene::new([
         spoken,
         bash(&printing),
         ScriptedReply::call("list_files", json!({"path": "."})),
-        ScriptedReply::call("no_such_tool", json!({"a": EVIL})),
-        say(&format!("the answer {EVIL} ends here")),
+        ScriptedReply::call("no_such_tool", json!({"a": ESCAPES})),
+        say(&format!("the answer {ESCAPES} ends here")),
     ]);
     fs::create_dir_all(scene.file("")).unwrap();
-    fs::write(scene.file("file \u{1b}]0;evil title\u{7}\u{202e}"), EVIL).unwrap();
-    let screen = Screen::start(&scene, 100, 40, &["--thinking", "1024"]);
+    fs::write(scene.file("file \u{1b}]0;evil title\u{7}\u{202e}"), ESCAPES).unwrap();
+    let screen = TmuxScreen::start(&scene, 100, 40, &["--thinking", "1024"]);
     screen.wait_for(": asks");
     let state = "#{pane_title} #{alternate_on} #{mouse_any_flag} #{mouse_sgr_flag} #{keypad_flag}";
     let before = screen.ask(state);
     let record = screen.record();
     // tmux has no key name for it, so it is sent as it is.
-    screen.paste(&format!("please {}", EVIL.replace("\x1b[?2004l", "")));
+    screen.paste(&format!("please {}", ESCAPES.replace("\x1b[?2004l", "")));
     screen.wait_for("please");
     screen.press(&["Enter"]);
     screen.wait_for("ends here");

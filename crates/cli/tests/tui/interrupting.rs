@@ -1,17 +1,17 @@
 //! Interrupted turns, and messages queued for their end.
 
-use testkit::{Answer, Gate, Replies};
+use testkit::{Replies, ScriptedAnswer, StreamGate};
 
-use crate::heard::last_prompts;
 use crate::place::{eventually, processes_with};
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn a_command_is_stopped_and_the_session_goes_on() {
     let marker = format!("1000.{}7", std::process::id());
     let scene = Scene::new([bash(&format!("sleep {marker}")), say("Still here.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Sleep");
     screen.wait_for(&format!("● $ sleep {marker}"));
     eventually("the command runs", || !processes_with(&marker).is_empty());
@@ -29,20 +29,20 @@ fn a_command_is_stopped_and_the_session_goes_on() {
     assert_eq!(sessions[0]["turns"], 2);
 }
 
-fn held(text: &str, gate: &Gate) -> Answer {
-    Answer::reply(say(text)).hold(0, gate)
+fn held(text: &str, gate: &StreamGate) -> ScriptedAnswer {
+    ScriptedAnswer::reply(say(text)).hold(0, gate)
 }
 
 #[test]
 fn a_message_that_is_written_meanwhile_waits_for_the_end_of_the_turn() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let answers = [
         held("One.", &gate),
         say("Two.").into(),
         say("Three.").into(),
     ];
     let scene = Scene::new(Replies::list(answers));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("first");
     gate.wait_reached();
     screen.say("second");
@@ -59,9 +59,9 @@ fn a_message_that_is_written_meanwhile_waits_for_the_end_of_the_turn() {
 
 #[test]
 fn what_waits_is_back_in_the_editor_after_an_interrupt() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let scene = Scene::new(Replies::list([held("never", &gate), say("Two.").into()]));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("first");
     gate.wait_reached();
     screen.say("second");
@@ -82,10 +82,10 @@ fn what_waits_is_back_in_the_editor_after_an_interrupt() {
 
 #[test]
 fn a_turn_that_was_cut_short_is_taken_up_again() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let answers = [held("Never heard.", &gate), say("To its end.").into()];
     let scene = Scene::new(Replies::list(answers));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Begin");
     gate.wait_reached();
     screen.press(&["Escape"]);

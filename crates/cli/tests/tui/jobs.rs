@@ -1,19 +1,19 @@
 //! Jobs of a real server on the screen: listed, followed while they run, and talked to.
 
 use serde_json::json;
-use testkit::{Answer, Gate, Replies};
+use testkit::{Replies, ScriptedAnswer, StreamGate};
 
-use crate::heard::last_prompts;
 use crate::hosted::Hosted;
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn a_running_job_is_followed_and_talked_to() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let scene = Scene::new(Replies::list([
         bash("echo from $((40 + 2)) inside").into(),
-        Answer::reply(say("The job says one.")).hold(0, &gate),
+        ScriptedAnswer::reply(say("The job says one.")).hold(0, &gate),
         say("The job says two.").into(),
     ]));
     let server = Hosted::start(&scene, &[]);
@@ -21,7 +21,7 @@ fn a_running_job_is_followed_and_talked_to() {
     gate.wait_reached();
     // Its own store, as on another machine.
     let arguments = ["--server", &server.url, "--data", "own"];
-    let screen = Screen::ready(&scene, 100, 30, &arguments);
+    let screen = TmuxScreen::ready(&scene, 100, 30, &arguments);
     screen.say("/jobs");
     screen.wait_for("running");
     screen.wait_for("Count for me");
@@ -41,7 +41,7 @@ fn a_running_job_is_followed_and_talked_to() {
     // Leaving did not end it.
     server.wait_until(&id, "waiting");
 
-    let screen = Screen::ready(&scene, 100, 30, &arguments);
+    let screen = TmuxScreen::ready(&scene, 100, 30, &arguments);
     screen.say(&format!("/attach {}", &id[..13]));
     for past in [
         "> Count for me",
@@ -60,7 +60,7 @@ fn a_running_job_is_followed_and_talked_to() {
 #[test]
 fn a_server_that_is_not_there() {
     let scene = Scene::new([say("Here all the same.")]);
-    let screen = Screen::ready(&scene, 80, 24, &["--server", "http://127.0.0.1:1"]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &["--server", "http://127.0.0.1:1"]);
     screen.say("/jobs");
     screen.wait_for("cannot reach the server `http://127.0.0.1:1`");
     screen.press(&["Escape"]);

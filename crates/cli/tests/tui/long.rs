@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use protocol::{Block, EventKind, Outcome, Spending, Stop, Usage};
-use store::Store;
+use store::SessionStore;
 
 use crate::scene::{Scene, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
-const TURNS: u32 = 1000;
+const TURN_COUNT: u32 = 1000;
 
 /// A session whose first turn is real, followed by many generated ones.
 fn lengthen(scene: &Scene) -> String {
@@ -16,10 +16,10 @@ fn lengthen(scene: &Scene) -> String {
     let folder = scene.place.home().join(".local/share/hotcell");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let store = Store::open(&folder).await.unwrap();
+        let store = SessionStore::open(&folder).await.unwrap();
         let name = store.find(&session).await.unwrap();
         let (mut journal, _) = store.claim(&name).await.unwrap();
-        for turn in 2..=TURNS {
+        for turn in 2..=TURN_COUNT {
             let words = |text: String| vec![Block::text(text)];
             let events = [
                 EventKind::TurnStarted {
@@ -53,8 +53,8 @@ fn lengthen(scene: &Scene) -> String {
 fn it_opens_at_its_end_and_goes_to_its_beginning_and_back() {
     let scene = Scene::new([say("the very first answer"), say("the newest answer")]);
     let session = lengthen(&scene);
-    let screen = Screen::start(&scene, 80, 24, &["--load", &session]);
-    let last = format!("answer {TURNS} of many");
+    let screen = TmuxScreen::start(&scene, 80, 24, &["--load", &session]);
+    let last = format!("answer {TURN_COUNT} of many");
     screen.wait_for(&last);
     screen.wait_for(": asks");
     screen.press(&["C-Home"]);
@@ -74,5 +74,5 @@ fn it_opens_at_its_end_and_goes_to_its_beginning_and_back() {
     screen.wait_for("the newest answer");
     let request = scene.server.requests().pop().unwrap().json();
     let messages = request["messages"].as_array().unwrap();
-    assert_eq!(messages.len(), 2 * TURNS as usize + 1);
+    assert_eq!(messages.len(), 2 * TURN_COUNT as usize + 1);
 }

@@ -7,17 +7,16 @@
 mod asking;
 mod bad_starts;
 mod browsing;
+mod colours;
 mod commands;
 mod endings;
 mod flood;
-mod heard;
 #[path = "../it/hosted.rs"]
 mod hosted;
 mod hostile;
 mod interrupting;
 mod jobs;
 mod long;
-mod looks;
 mod opening;
 #[path = "../it/place.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
@@ -25,6 +24,7 @@ mod place;
 mod processes;
 #[path = "../it/programs.rs"]
 mod programs;
+mod prompts;
 mod quiet;
 mod restoring;
 mod resuming;

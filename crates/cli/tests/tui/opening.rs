@@ -1,9 +1,9 @@
 //! A screen that is ready for input.
 
 use crate::scene::Scene;
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
-impl Screen {
+impl TmuxScreen {
     /// `hotcell` with these arguments, once its sandbox has started.
     #[track_caller]
     pub(crate) fn ready(scene: &Scene, width: u16, height: u16, arguments: &[&str]) -> Self {

@@ -5,7 +5,7 @@ use std::fs;
 
 /// A process, distinguishable from a later one with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessStat {
     pub(crate) pid: i32,
     parent: i32,
     started: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Process {
     ticks: u64,
 }
 
-impl Process {
+impl ProcessStat {
     pub(crate) fn of(pid: i32) -> Option<Self> {
         Self::read(pid, &format!("/proc/{pid}/stat"))
     }
@@ -39,14 +39,14 @@ impl Process {
 }
 
 /// The process and all its descendants.
-pub(crate) fn family(pid: i32) -> Vec<Process> {
+pub(crate) fn family(pid: i32) -> Vec<ProcessStat> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-    for process in pids.filter_map(Process::of) {
+    let mut children: HashMap<i32, Vec<ProcessStat>> = HashMap::new();
+    for process in pids.filter_map(ProcessStat::of) {
         children.entry(process.parent).or_default().push(process);
     }
-    let mut family = vec![Process::of(pid).unwrap()];
+    let mut family = vec![ProcessStat::of(pid).unwrap()];
     let mut place = 0;
     while let Some(process) = family.get(place) {
         let found = children.remove(&process.pid).unwrap_or_default();
@@ -63,22 +63,22 @@ pub(crate) fn peak_memory(pid: i32) -> u64 {
 
 /// What all threads of a process have done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct ThreadActivity {
     /// CPU time in hundredths of a second.
     pub(crate) ticks: u64,
     /// How often one of them went to sleep.
     pub(crate) rests: u64,
 }
 
-pub(crate) fn work(pid: i32) -> Work {
+pub(crate) fn work(pid: i32) -> ThreadActivity {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let mut rests = 0;
     for thread in threads {
         let status = thread.path().join("status");
         rests += field(status.to_str().unwrap(), "voluntary_ctxt_switches:");
     }
-    Work {
-        ticks: Process::of(pid).unwrap().ticks,
+    ThreadActivity {
+        ticks: ProcessStat::of(pid).unwrap().ticks,
         rests,
     }
 }

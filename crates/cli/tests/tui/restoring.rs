@@ -1,18 +1,18 @@
 //! Forced ends: nothing is left running, and the session can be resumed.
 
 use nix::sys::signal::Signal;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::place::eventually;
-use crate::processes::{Process, family};
+use crate::processes::{ProcessStat, family};
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// A reply is being streamed, after a command used the sandbox.
-fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
-    let held = Answer::reply(say("alpha beta gamma delta")).hold(5, &Gate::new());
+fn in_the_middle() -> (Scene, TmuxScreen, Vec<ProcessStat>) {
+    let held = ScriptedAnswer::reply(say("alpha beta gamma delta")).hold(5, &StreamGate::new());
     let scene = Scene::new([bash("echo begun").into(), held, say("epsilon").into()]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
     screen.say("count");
     screen.wait_for("alpha");
@@ -23,11 +23,11 @@ fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
 
 /// Nothing is left running, and the session continues with everything that was stored.
 #[track_caller]
-fn check(scene: &Scene, family: &[Process], kept: &str) {
+fn check(scene: &Scene, family: &[ProcessStat], kept: &str) {
     eventually("all processes are gone", || {
-        family.iter().all(Process::is_gone)
+        family.iter().all(ProcessStat::is_gone)
     });
-    let screen = Screen::start(scene, 80, 24, &["--continue"]);
+    let screen = TmuxScreen::start(scene, 80, 24, &["--continue"]);
     screen.wait_for(": asks");
     screen.wait_for(kept);
     screen.say("go on");
@@ -64,10 +64,10 @@ fn killed() {
 
 #[test]
 fn held_and_let_go_in_another_size() {
-    let gate = Gate::new();
-    let held = Answer::reply(say("alpha beta gamma delta")).hold(5, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(say("alpha beta gamma delta")).hold(5, &gate);
     let scene = Scene::new([held]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
     screen.say("count");
     screen.wait_for("alpha");

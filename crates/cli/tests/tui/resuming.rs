@@ -1,13 +1,13 @@
 //! Resuming a session: by name, from the list, as the last one.
 
-use crate::heard::last_prompts;
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// Runs one turn in a new session and leaves. Returns the session's name.
 #[track_caller]
 fn talk_once(scene: &Scene, words: &str, answer: &str) -> String {
-    let screen = Screen::ready(scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(scene, 80, 24, &[]);
     screen.say(words);
     screen.wait_for(answer);
     screen.say("/quit");
@@ -17,7 +17,7 @@ fn talk_once(scene: &Scene, words: &str, answer: &str) -> String {
 
 /// The earlier turns are on the page, and in the next request.
 #[track_caller]
-fn go_on(scene: &Scene, screen: &Screen, past: [&str; 2], answer: &str) {
+fn go_on(scene: &Scene, screen: &TmuxScreen, past: [&str; 2], answer: &str) {
     screen.wait_for(past[1]);
     screen.wait_for(&format!("> {}", past[0]));
     screen.say("What is it?");
@@ -33,7 +33,7 @@ fn go_on(scene: &Scene, screen: &Screen, past: [&str; 2], answer: &str) {
 fn by_the_beginning_of_its_name_and_as_the_last_one() {
     let scene = Scene::new(["Hello Ada.", "It is Ada.", "Still Ada."].map(say));
     let name = talk_once(&scene, "My name is Ada", "Hello Ada.");
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say(&format!("/load {}", &name[..name.len() - 1]));
     go_on(
         &scene,
@@ -43,7 +43,7 @@ fn by_the_beginning_of_its_name_and_as_the_last_one() {
     );
     screen.say("/quit");
     screen.assert_left(0);
-    let screen = Screen::start(&scene, 80, 24, &["--continue"]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &["--continue"]);
     go_on(
         &scene,
         &screen,
@@ -59,7 +59,7 @@ fn from_the_list_by_words_that_were_said_in_it() {
     let scene = Scene::new(["A tangerine, then.", "A lemon, then.", "The tangerine."].map(say));
     let name = talk_once(&scene, "Choose a fruit", "A tangerine, then.");
     talk_once(&scene, "Choose another", "A lemon, then.");
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("/sessions");
     screen.wait_for("2 sessions");
     screen.wait_for("Choose a fruit");
@@ -83,10 +83,10 @@ fn from_the_list_by_words_that_were_said_in_it() {
 #[test]
 fn a_session_that_is_open_elsewhere_is_left_alone() {
     let scene = Scene::new(["Here.", "Still here."].map(say));
-    let one = Screen::ready(&scene, 80, 24, &[]);
+    let one = TmuxScreen::ready(&scene, 80, 24, &[]);
     one.say("Where are you?");
     one.wait_for("Here.");
-    let other = Screen::ready(&scene, 80, 24, &[]);
+    let other = TmuxScreen::ready(&scene, 80, 24, &[]);
     other.say(&format!("/load {}", scene.session()));
     other.wait_for("is in use by another hotcell");
     assert!(!other.text().contains("Here."), "{}", other.text());

@@ -3,15 +3,15 @@
 
 use llm::script::ScriptedReply;
 use serde_json::json;
-use testkit::{Answer, Gate, Replies};
+use testkit::{Replies, ScriptedAnswer, StreamGate};
 
-use crate::heard::last_prompts;
 use crate::programs::{FILTER, FILTER_TEST};
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, bash, results, say, write};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[track_caller]
-fn assert_shown(screen: &Screen, parts: &[&str]) {
+fn assert_shown(screen: &TmuxScreen, parts: &[&str]) {
     let text = screen.text();
     for part in parts {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
@@ -28,7 +28,7 @@ fn hello_world() {
         bash("python3 hello.py"),
         say("`hello.py` prints the greeting."),
     ]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     let task = "Create a Python script that prints Hello, World! and run it";
     screen.say(task);
     screen.wait_for("hello.py prints the greeting.");
@@ -90,15 +90,15 @@ fn an_api_is_left_running_queried_tested_and_killed() {
     let query = "python3 -c 'import urllib.request as r; \
                  print(r.urlopen(\"http://127.0.0.1:8080/health\").read().decode())'";
     let serve = json!({"command": "python3 api.py", "background": true});
-    let (runs, tested) = (Gate::new(), Gate::new());
-    let steps: [Answer; 8] = [
+    let (runs, tested) = (StreamGate::new(), StreamGate::new());
+    let steps: [ScriptedAnswer; 8] = [
         write("api.py", API).into(),
         write("test_api.py", API_TEST).into(),
         ScriptedReply::call("bash", serve).into(),
         // Not before the screen has shown the server's first output.
-        Answer::reply(bash(query)).hold(0, &runs),
+        ScriptedAnswer::reply(bash(query)).hold(0, &runs),
         bash("python3 -m unittest -v test_api 2>&1").into(),
-        Answer::reply(ScriptedReply::call(
+        ScriptedAnswer::reply(ScriptedReply::call(
             "bash_job",
             json!({"job": 1, "action": "kill"}),
         ))
@@ -107,7 +107,7 @@ fn an_api_is_left_running_queried_tested_and_killed() {
         say("The API answers, and its tests pass.").into(),
     ];
     let scene = Scene::new(Replies::list(steps));
-    let screen = Screen::ready(&scene, 120, 70, &[]);
+    let screen = TmuxScreen::ready(&scene, 120, 70, &[]);
     screen.say("Write an HTTP API with /health, and test it");
     screen.wait_for("  │ listening on 8080");
     screen.wait_for("1 in background");
@@ -159,7 +159,7 @@ fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
         bash(run),
         say("One of three is older than 36."),
     ]);
-    let screen = Screen::ready(&scene, 120, 70, &[]);
+    let screen = TmuxScreen::ready(&scene, 120, 70, &[]);
     screen.say("Filter a CSV file by age, with sample data");
     screen.wait_for("One of three is older than 36.");
     assert_shown(
@@ -191,7 +191,7 @@ fn the_end_of_what_a_command_prints_is_seen_while_it_runs() {
         bash("seq 100; until [ -e go ]; do sleep 0.02; done; echo it went"),
         say("Over."),
     ]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("Wait for the file");
     screen.wait_for("  │ 100\n");
     assert_shown(

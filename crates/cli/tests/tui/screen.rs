@@ -13,18 +13,18 @@ use nix::unistd::Pid;
 use crate::scene::Scene;
 
 /// A UI that takes longer is considered hung. Far longer than needed, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(120);
 /// The shell's prompt after `hotcell` has ended.
-const SHELL: &str = "shell$ ";
+const SHELL_PROMPT: &str = "shell$ ";
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-pub(crate) struct Screen {
+pub(crate) struct TmuxScreen {
     socket: String,
     folder: PathBuf,
 }
 
-impl Screen {
+impl TmuxScreen {
     /// `hotcell` with these arguments, in this size.
     #[track_caller]
     pub(crate) fn start(scene: &Scene, width: u16, height: u16, arguments: &[&str]) -> Self {
@@ -85,7 +85,7 @@ impl Screen {
         // Variables set by tmux are kept.
         let terminal = ["TERM", "TMUX"].map(|name| format!("{name}=\"${name}\""));
         let words = own
-            .chain([("LANG", "C.UTF-8"), ("PS1", SHELL), ("ENV", "")])
+            .chain([("LANG", "C.UTF-8"), ("PS1", SHELL_PROMPT), ("ENV", "")])
             .map(|(name, value)| format!("{name}={}", quote(value)))
             .chain(terminal);
         // The test's variables come last, so they win.
@@ -205,7 +205,7 @@ impl Screen {
 
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + SCREEN_TIMEOUT;
         loop {
             let text = self.text();
             if is_so(&text) {
@@ -253,7 +253,7 @@ impl Screen {
     #[track_caller]
     pub(crate) fn assert_left(&self, code: i32) {
         self.wait_for(&format!("left with {code}\n"));
-        self.wait_for(SHELL.trim_end());
+        self.wait_for(SHELL_PROMPT.trim_end());
         self.say("echo echoed $((40 + 2))");
         self.wait_for("echo echoed $((40 + 2))\nechoed 42\n");
         let flags = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_flag}";
@@ -282,7 +282,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TmuxScreen {
     fn drop(&mut self) {
         // Printed last when a test fails.
         if std::thread::panicking() {

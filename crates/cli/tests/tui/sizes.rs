@@ -3,14 +3,14 @@
 use std::fs;
 
 use nix::sys::signal::Signal;
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// All lines fit; two of them are the rules around the editor if there is space.
 #[track_caller]
-fn wait_to_fit(screen: &Screen, width: u16, height: u16) {
+fn wait_to_fit(screen: &TmuxScreen, width: u16, height: u16) {
     let rule = "─".repeat(width.into());
     screen.wait_until(&format!("it fits {width}x{height}"), |text| {
         let lines: Vec<&str> = text.lines().collect();
@@ -23,7 +23,7 @@ fn wait_to_fit(screen: &Screen, width: u16, height: u16) {
 #[test]
 fn what_is_written_is_seen_at_every_size() {
     let scene = Scene::new([say("It is **done**.")]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
     screen.say("do it");
     screen.wait_for("It is done.");
@@ -60,7 +60,7 @@ fn what_is_written_is_seen_at_every_size() {
 #[test]
 fn everything_is_drawn_anew_at_a_size_that_it_had_before() {
     let scene = Scene::new([say("It is **done**.")]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
     screen.say("do it");
     screen.wait_for("It is done.");
@@ -74,15 +74,15 @@ fn everything_is_drawn_anew_at_a_size_that_it_had_before() {
 
 #[test]
 fn a_storm_of_sizes_while_words_come_and_a_command_prints() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let mut spoken = say(&"some words that come one by one ".repeat(60));
     spoken.pace_ms = 5;
     // Until the test ends it.
     let printing = "i=0; until [ -e enough ]; do i=$((i+1)); echo \"printed $i\"; done";
     spoken.calls = bash(printing).calls;
-    let spoken = Answer::reply(spoken).hold(200, &gate);
+    let spoken = ScriptedAnswer::reply(spoken).hold(200, &gate);
     let scene = Scene::new([spoken, say("The end of the storm.").into()]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
     screen.say("go");
     screen.wait_for("one by one");

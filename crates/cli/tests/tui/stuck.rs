@@ -5,14 +5,14 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::fcntl::OFlag;
 use nix::sys::termios::{FlowArg, tcflow};
-use testkit::{Answer, Gate};
+use testkit::{ScriptedAnswer, StreamGate};
 
 use crate::place::eventually;
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 /// The program's terminal.
-fn terminal(screen: &Screen) -> File {
+fn terminal(screen: &TmuxScreen) -> File {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -23,10 +23,10 @@ fn terminal(screen: &Screen) -> File {
 
 #[test]
 fn the_agent_goes_on_and_nothing_is_lost() {
-    let gate = Gate::new();
-    let first = Answer::reply(bash("seq 300000; echo made >made")).hold(0, &gate);
+    let gate = StreamGate::new();
+    let first = ScriptedAnswer::reply(bash("seq 300000; echo made >made")).hold(0, &gate);
     let scene = Scene::new([first, say("The last words.").into()]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
     screen.say("go");
     gate.wait_reached();

@@ -1,7 +1,7 @@
 //! Ordinary conversations.
 
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn a_reply_a_command_and_its_output_are_shown() {
@@ -9,7 +9,7 @@ fn a_reply_a_command_and_its_output_are_shown() {
         bash("echo from $((40 + 2)) inside; echo done >made"),
         say("It printed **from 42 inside**."),
     ]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for("network: asks");
     screen.say("run something");
     screen.wait_for("It printed from 42 inside.");
@@ -21,7 +21,7 @@ fn a_reply_a_command_and_its_output_are_shown() {
 #[test]
 fn a_paste_of_many_lines_is_one_message() {
     let scene = Scene::new([say("Thanks.")]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for("network: asks");
     let pasted: String = (1..=10_000).map(|line| format!("line {line}\n")).collect();
     screen.paste(&pasted);
@@ -38,7 +38,7 @@ fn a_paste_of_many_lines_is_one_message() {
 #[test]
 fn it_follows_every_size() {
     let scene = Scene::new([say("The end of it.")]);
-    let screen = Screen::start(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::start(&scene, 80, 24, &[]);
     screen.wait_for("network: asks");
     screen.say("go");
     screen.wait_for("The end of it.");

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::heard::last_prompts;
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, bash, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn files_and_conversation_go_back_and_forth_together() {
@@ -16,7 +16,7 @@ fn files_and_conversation_go_back_and_forth_together() {
     ]);
     fs::create_dir(scene.place.here("workspace")).unwrap();
     fs::write(scene.file("old"), "before\n").unwrap();
-    let screen = Screen::ready(&scene, 80, 30, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 30, &[]);
     screen.say("Change them");
     screen.wait_for("Changed.");
     assert_eq!(scene.read("old"), "after\n");

@@ -1,13 +1,13 @@
 //! Typed and pasted text arrives unchanged.
 
-use crate::heard::last_prompts;
+use crate::prompts::last_prompts;
 use crate::scene::{Scene, say};
-use crate::screen::Screen;
+use crate::screen::TmuxScreen;
 
 #[test]
 fn many_lines_are_written_in_each_of_the_ways() {
-    let scene = Scene::new([say("Heard.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let scene = Scene::new([say("RequestView.")]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.write("one");
     screen.press(&["M-Enter"]);
     screen.write("two");
@@ -15,7 +15,7 @@ fn many_lines_are_written_in_each_of_the_ways() {
     screen.write("three\\");
     screen.press(&["Enter"]);
     screen.say("four");
-    screen.wait_for("Heard.");
+    screen.wait_for("RequestView.");
     assert_eq!(last_prompts(&scene), ["one\ntwo\nthree\nfour"]);
     assert_eq!(scene.server.request_count(), 1);
 }
@@ -32,13 +32,13 @@ fn a_pasted_block_is_one_message_byte_for_byte() {
             "7 lines",
         ),
     ] {
-        let scene = Scene::new([say("Heard.")]);
-        let screen = Screen::ready(&scene, 80, 24, &[]);
+        let scene = Scene::new([say("RequestView.")]);
+        let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
         screen.paste(block);
         screen.wait_for(shown);
         assert_eq!(scene.server.request_count(), 0, "no line is sent by itself");
         screen.press(&["Enter"]);
-        screen.wait_for("Heard.");
+        screen.wait_for("RequestView.");
         assert_eq!(last_prompts(&scene), [block]);
         assert_eq!(scene.server.request_count(), 1);
     }
@@ -47,7 +47,7 @@ fn a_pasted_block_is_one_message_byte_for_byte() {
 #[test]
 fn a_long_pasted_block_is_shown_collapsed_and_arrives_whole() {
     let scene = Scene::new([say("Thanks.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     let pasted: String = (1..=10_000).map(|line| format!("line {line}\n")).collect();
     screen.write("before ");
     screen.paste(&pasted);
@@ -68,7 +68,7 @@ fn a_long_pasted_block_is_shown_collapsed_and_arrives_whole() {
 #[test]
 fn what_was_said_before_comes_back() {
     let scene = Scene::new(["One.", "Two.", "Three."].map(say));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("the first words");
     screen.wait_for("One.");
     screen.say("others");
@@ -85,11 +85,11 @@ fn what_was_said_before_comes_back() {
 
 #[test]
 fn a_message_is_written_in_another_editor() {
-    let scene = Scene::new([say("Heard.")]);
+    let scene = Scene::new([say("RequestView.")]);
     let editor = scene.place.home().join("editor");
     std::fs::write(&editor, "printf 'from outside\\n' >>\"$1\"\n").unwrap();
     let editor = format!("sh '{}'", editor.display());
-    let screen = Screen::start_with(&scene, 80, 24, &[], &[("EDITOR", &editor)]);
+    let screen = TmuxScreen::start_with(&scene, 80, 24, &[], &[("EDITOR", &editor)]);
     screen.wait_for("network: asks");
     screen.write("from here");
     screen.press(&["M-Enter"]);
@@ -99,7 +99,7 @@ fn a_message_is_written_in_another_editor() {
     screen.write("!");
     screen.wait_for("from outside!");
     screen.press(&["Enter"]);
-    screen.wait_for("Heard.");
+    screen.wait_for("RequestView.");
     assert_eq!(last_prompts(&scene), ["from here\nfrom outside!"]);
 }
 
@@ -110,7 +110,7 @@ fn files_of_the_workspace_are_completed() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("needle_of_ours.rs"), "").unwrap();
     std::fs::write(scene.file("other.rs"), "").unwrap();
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.write("look at @ndlours");
     screen.wait_for("src/deep/needle_of_ours.rs");
     screen.press(&["Tab"]);
@@ -126,7 +126,7 @@ fn files_of_the_workspace_are_completed() {
 #[test]
 fn what_was_said_before_is_looked_for() {
     let scene = Scene::new(["One.", "Two.", "Three."].map(say));
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("plant an orchard");
     screen.wait_for("One.");
     screen.say("water it");
@@ -152,7 +152,7 @@ fn a_pasted_path_of_a_picture_is_the_picture() {
     let scene = Scene::new([say("A dot.")]);
     let path = scene.place.here("dot.png");
     std::fs::write(&path, b"\x89PNG\r\n\x1a\n and so on").unwrap();
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.write("what is ");
     screen.paste(path.to_str().unwrap());
     screen.wait_for("[image: dot.png");
@@ -175,7 +175,7 @@ fn a_picture_is_added_by_command_and_one_that_is_none_is_not() {
     let scene = Scene::new([say("A dot.")]);
     std::fs::write(scene.place.here("dot.png"), b"\x89PNG\r\n\x1a\n and so on").unwrap();
     std::fs::write(scene.place.here("words.png"), "no picture").unwrap();
-    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let screen = TmuxScreen::ready(&scene, 80, 24, &[]);
     screen.say("/image words.png");
     screen.wait_for("words.png");
     screen.wait_for("✗");

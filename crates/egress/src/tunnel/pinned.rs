@@ -14,40 +14,45 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::Client;
+use super::ClientStream;
 use super::relay::bridge;
-use crate::answer::{self, Body};
-use crate::attempt::Attempt;
-use crate::connection::Reason;
-use crate::forward::{self, Bridge, Sent};
+use crate::attempt::EgressAttempt;
+use crate::connection::DenialReason;
+use crate::forward::{self, ForwardedResponse, UpgradeBridge};
 use crate::headers::{check_host, prepare_request};
+use crate::prefixed_stream::PrefixedStream;
 use crate::proxy::http_server;
-use crate::rewind::Rewind;
+use crate::response::{self, ProxyBody};
 
-struct Pinned {
+struct PinnedTunnel {
     /// The first request decides the report of the tunnel. Later ones are reported only if refused.
-    attempt: Attempt,
+    attempt: EgressAttempt,
     /// `None` while a request is in progress: hyper passes one at a time.
     sender: Mutex<Option<SendRequest<Incoming>>>,
-    bridge: Mutex<Option<Bridge>>,
+    bridge: Mutex<Option<UpgradeBridge>>,
 }
 
 /// Serves the requests of a tunnel. The second argument holds the bytes already read from the client.
-pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, attempt: Attempt) {
-    let (sender, connection) = match forward::start(server).await {
+pub(super) async fn serve(
+    client: ClientStream,
+    first: Vec<u8>,
+    server: TcpStream,
+    attempt: EgressAttempt,
+) {
+    let (sender, connection) = match forward::start_http(server).await {
         Ok(started) => started,
         Err(error) => {
             tracing::debug!(%error, "cannot start HTTP in a tunnel");
             return;
         }
     };
-    let pinned = Pinned {
+    let pinned = PinnedTunnel {
         attempt,
         sender: Mutex::new(Some(sender)),
         bridge: Mutex::new(None),
     };
     let service = service_fn(|request| async { Ok::<_, Infallible>(pinned.answer(request).await) });
-    let io = TokioIo::new(Rewind::new(first, client));
+    let io = TokioIo::new(PrefixedStream::new(first, client));
 
     // When the server closes, the tunnel ends after the current response.
     let mut connection = pin!(connection.with_upgrades());
@@ -64,7 +69,7 @@ pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, att
     };
     match result {
         Err(error) if error.is_parse() => {
-            pinned.attempt.denied(Reason::BadRequest {
+            pinned.attempt.denied(DenialReason::BadRequest {
                 error: error.to_string(),
             });
         }
@@ -85,12 +90,12 @@ pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, att
     }
 }
 
-impl Pinned {
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+impl PinnedTunnel {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<ProxyBody> {
         let target = &self.attempt.target;
         let checked = match check_host(&request, target, target.port) {
             // Using an allowed host as a proxy would reach another host.
-            Ok(()) if *request.method() == Method::CONNECT => Err(Reason::BadRequest {
+            Ok(()) if *request.method() == Method::CONNECT => Err(DenialReason::BadRequest {
                 error: "CONNECT inside a tunnel".into(),
             }),
             Ok(()) => prepare_request(&mut request, target),
@@ -99,9 +104,9 @@ impl Pinned {
         let websocket = match checked {
             Ok(websocket) => websocket,
             Err(reason) => {
-                let response = answer::refusal(&reason);
+                let response = response::refusal_response(&reason);
                 self.attempt.denied(reason);
-                return answer::closing(response);
+                return response::with_connection_close(response);
             }
         };
         self.attempt.allowed();
@@ -112,12 +117,13 @@ impl Pinned {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(mut sender) = taken else {
-            return answer::closing(answer::text(
+            return response::with_connection_close(response::text(
                 StatusCode::BAD_GATEWAY,
                 "the server has closed the connection",
             ));
         };
-        let Sent { response, bridge } = forward::send(&mut sender, request, websocket).await;
+        let ForwardedResponse { response, bridge } =
+            forward::forward_request(&mut sender, request, websocket).await;
         *self.bridge.lock().unwrap_or_else(PoisonError::into_inner) = bridge;
         *self.sender.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         response

@@ -5,15 +5,15 @@ use std::io;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::forward::Bridge;
+use crate::forward::UpgradeBridge;
 
 /// Buffer of one direction in bytes.
-const BUFFER: usize = 32 << 10;
+const RELAY_BUFFER_BYTES: usize = 32 << 10;
 
 /// One direction. Its state outlives the futures of [`Self::run`], so that these can be dropped and
 /// restarted without losing a byte.
 #[derive(Debug, Default)]
-pub(super) struct Pump {
+pub(super) struct RelayDirection {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -22,14 +22,14 @@ pub(super) struct Pump {
     closed: bool,
 }
 
-impl Pump {
+impl RelayDirection {
     /// Moves bytes until the source ends, then shuts down the sink.
     pub(super) async fn run(
         &mut self,
         source: &mut (impl AsyncRead + Unpin),
         sink: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
-        self.buffer.resize(BUFFER, 0);
+        self.buffer.resize(RELAY_BUFFER_BYTES, 0);
         loop {
             if self.closed {
                 return Ok(());
@@ -65,13 +65,13 @@ impl Pump {
 }
 
 /// Relays an upgraded connection until both sides have ended.
-pub(crate) async fn bridge(bridge: Bridge) {
+pub(crate) async fn bridge(bridge: UpgradeBridge) {
     let (Ok(client), Ok(server)) = tokio::join!(bridge.client, bridge.server) else {
         return;
     };
     let (mut client_read, mut client_write) = tokio::io::split(TokioIo::new(client));
     let (mut server_read, mut server_write) = tokio::io::split(TokioIo::new(server));
-    let (mut up, mut down) = (Pump::default(), Pump::default());
+    let (mut up, mut down) = (RelayDirection::default(), RelayDirection::default());
     let up = up.run(&mut client_read, &mut server_write);
     let down = down.run(&mut server_read, &mut client_write);
     if let Err(error) = tokio::try_join!(up, down) {

@@ -2,24 +2,27 @@
 
 use std::sync::Arc;
 
-use egress::{Answer, Asked, Asker, Hosts, Policy, Rule, Stance, Target};
+use egress::{
+    ConnectTarget, EgressAction, EgressPolicy, EgressRule, HostApproval, HostApprovalFuture,
+    HostApprover, SharedPolicy,
+};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::world::{Client, World, recorder};
+use crate::fixture::{ProxyClient, ProxyFixture, start_recording_server};
 
 /// Forwards every question to the test.
-struct Passing(mpsc::UnboundedSender<Question>);
+struct ForwardingApprover(mpsc::UnboundedSender<ForwardedQuestion>);
 
-struct Question {
+struct ForwardedQuestion {
     target: String,
     rule: Option<String>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<HostApproval>,
 }
 
-impl Asker for Passing {
-    fn ask(&self, target: &Target, rule: Option<&Rule>) -> Asked {
+impl HostApprover for ForwardingApprover {
+    fn ask(&self, target: &ConnectTarget, rule: Option<&EgressRule>) -> HostApprovalFuture {
         let (answer, answered) = oneshot::channel();
-        let question = Question {
+        let question = ForwardedQuestion {
             target: target.to_string(),
             rule: rule.map(ToString::to_string),
             answer,
@@ -31,44 +34,44 @@ impl Asker for Passing {
     }
 }
 
-type Questions = mpsc::UnboundedReceiver<Question>;
+type QuestionReceiver = mpsc::UnboundedReceiver<ForwardedQuestion>;
 
-fn asking(rules: &[&str]) -> (World, Questions) {
-    let (world, questions, _) = growing(rules);
+fn fixture_with_approver(rules: &[&str]) -> (ProxyFixture, QuestionReceiver) {
+    let (world, questions, _) = fixture_with_policy(rules);
     (world, questions)
 }
 
-fn growing(rules: &[&str]) -> (World, Questions, Hosts) {
+fn fixture_with_policy(rules: &[&str]) -> (ProxyFixture, QuestionReceiver, SharedPolicy) {
     let (sender, questions) = mpsc::unbounded_channel();
-    let mut hosts = Hosts::default();
-    let world = World::gated(rules, |gate| {
+    let mut hosts = SharedPolicy::default();
+    let world = ProxyFixture::with_gate(rules, |gate| {
         hosts = gate.hosts().clone();
-        gate.with_asker(Arc::new(Passing(sender)))
+        gate.with_approver(Arc::new(ForwardingApprover(sender)))
     });
     (world, questions, hosts)
 }
 
 /// `a.test` is the server at `port` and needs approval.
-fn asking_for(port: u16) -> (World, Questions) {
+fn fixture_asking_about(port: u16) -> (ProxyFixture, QuestionReceiver) {
     // Without this rule no name could reach the loopback.
-    let (world, questions) = asking(&[&format!("127.0.0.1:{port}")]);
+    let (world, questions) = fixture_with_approver(&[&format!("127.0.0.1:{port}")]);
     world.resolve("a.test", &[&["127.0.0.1"]]);
     (world, questions)
 }
 
-fn yes() -> Answer {
-    Answer::Allowed {
+fn allowed() -> HostApproval {
+    HostApproval::Allowed {
         because: "somebody".into(),
     }
 }
 
-fn no() -> Answer {
-    Answer::Denied {
+fn denied() -> HostApproval {
+    HostApproval::Denied {
         because: "somebody said no".into(),
     }
 }
 
-async fn connect(world: &World, target: &str) -> Client {
+async fn connect(world: &ProxyFixture, target: &str) -> ProxyClient {
     let mut client = world.client();
     let head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
     client.send(head).await;
@@ -77,8 +80,8 @@ async fn connect(world: &World, target: &str) -> Client {
 
 #[tokio::test]
 async fn an_answer_counts_for_those_who_wait_and_nobody_else() {
-    let (port, _) = recorder().await;
-    let (world, mut questions) = asking_for(port);
+    let (port, _) = start_recording_server().await;
+    let (world, mut questions) = fixture_asking_about(port);
     let target = format!("a.test:{port}");
     let get = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
 
@@ -90,7 +93,7 @@ async fn an_answer_counts_for_those_who_wait_and_nobody_else() {
         assert_eq!(question.rule, None);
         // The name must not be resolved before the answer.
         assert_eq!(world.asked().len(), round - 1);
-        question.answer.send(yes()).unwrap();
+        question.answer.send(allowed()).unwrap();
         assert_eq!(client.response().await.status, 200);
         client.finish().await;
     }
@@ -102,7 +105,13 @@ async fn an_answer_counts_for_those_who_wait_and_nobody_else() {
     world.forget();
     let mut client = world.client();
     client.send(&get).await;
-    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    questions
+        .recv()
+        .await
+        .unwrap()
+        .answer
+        .send(denied())
+        .unwrap();
     let response = client.response().await;
     let reason = format!("`{target}` is not opened: somebody said no");
     assert_eq!(response.status, 403);
@@ -114,8 +123,8 @@ async fn an_answer_counts_for_those_who_wait_and_nobody_else() {
 
 #[tokio::test]
 async fn connections_to_one_target_share_a_question() {
-    let (port, _) = recorder().await;
-    let (world, mut questions) = asking_for(port);
+    let (port, _) = start_recording_server().await;
+    let (world, mut questions) = fixture_asking_about(port);
     let target = format!("a.test:{port}");
     let mut first = connect(&world, &target).await;
     let question = questions.recv().await.unwrap();
@@ -123,7 +132,7 @@ async fn connections_to_one_target_share_a_question() {
     let other = connect(&world, "b.test:443").await;
     // The second has joined by now, because the question about the other target came after it.
     assert_eq!(questions.recv().await.unwrap().target, "b.test:443");
-    question.answer.send(yes()).unwrap();
+    question.answer.send(allowed()).unwrap();
     assert_eq!(first.response().await.status, 200);
     assert_eq!(second.response().await.status, 200);
     assert!(questions.try_recv().is_err());
@@ -134,7 +143,7 @@ async fn connections_to_one_target_share_a_question() {
 
 #[tokio::test]
 async fn of_a_hundred_connections_no_more_than_a_bounded_number_wait() {
-    let (world, mut questions) = asking(&[]);
+    let (world, mut questions) = fixture_with_approver(&[]);
     let mut clients = Vec::new();
     for _ in 0..32 {
         clients.push(connect(&world, "a.test:443").await);
@@ -155,7 +164,7 @@ async fn of_a_hundred_connections_no_more_than_a_bounded_number_wait() {
         client.finish().await;
     }
     assert_eq!(turned_away, 68);
-    question.answer.send(no()).unwrap();
+    question.answer.send(denied()).unwrap();
     for mut client in clients {
         let response = client.response().await;
         assert!(
@@ -171,14 +180,20 @@ async fn of_a_hundred_connections_no_more_than_a_bounded_number_wait() {
 
     // The slots are free again.
     let mut client = connect(&world, "a.test:443").await;
-    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    questions
+        .recv()
+        .await
+        .unwrap()
+        .answer
+        .send(denied())
+        .unwrap();
     assert_eq!(client.response().await.status, 403);
     client.finish().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_answers_is_a_no() {
-    let (world, mut questions) = asking(&[]);
+    let (world, mut questions) = fixture_with_approver(&[]);
     let mut client = connect(&world, "a.test:443").await;
     let question = questions.recv().await.unwrap();
     let response = client.response().await;
@@ -186,19 +201,25 @@ async fn a_question_that_nobody_answers_is_a_no() {
     let reason = "`a.test:443` is not opened: nobody answered in time";
     assert_eq!(response.body, format!("hotcell: denied: {reason}\n"));
     // A later answer has no effect.
-    assert!(question.answer.send(yes()).is_err());
+    assert!(question.answer.send(allowed()).is_err());
     client.finish().await;
     assert_eq!(world.told(), [format!("a.test:443 denied: {reason}")]);
 
     let mut client = connect(&world, "a.test:443").await;
-    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    questions
+        .recv()
+        .await
+        .unwrap()
+        .answer
+        .send(denied())
+        .unwrap();
     assert_eq!(client.response().await.status, 403);
     client.finish().await;
 }
 
 #[tokio::test]
 async fn when_all_who_wait_are_gone_nobody_is_asked_any_more() {
-    let (world, mut questions) = asking(&[]);
+    let (world, mut questions) = fixture_with_approver(&[]);
     let first = connect(&world, "a.test:443").await;
     let mut question = questions.recv().await.unwrap();
     let second = connect(&world, "a.test:443").await;
@@ -214,7 +235,13 @@ async fn when_all_who_wait_are_gone_nobody_is_asked_any_more() {
 
     // Later connections ask again.
     let mut client = connect(&world, "a.test:443").await;
-    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    questions
+        .recv()
+        .await
+        .unwrap()
+        .answer
+        .send(denied())
+        .unwrap();
     assert_eq!(client.response().await.status, 403);
     client.finish().await;
     other.abandon().await;
@@ -222,7 +249,7 @@ async fn when_all_who_wait_are_gone_nobody_is_asked_any_more() {
 
 #[tokio::test]
 async fn what_is_not_public_is_refused_without_a_question() {
-    let (world, mut questions) = asking(&[]);
+    let (world, mut questions) = fixture_with_approver(&[]);
     for target in [
         "127.0.0.1:80",
         "127.1:80",
@@ -257,7 +284,7 @@ async fn what_is_not_public_is_refused_without_a_question() {
 
 #[tokio::test]
 async fn what_is_asked_is_the_one_spelling_of_a_host() {
-    let (world, mut questions) = asking(&[]);
+    let (world, mut questions) = fixture_with_approver(&[]);
     for (target, expect) in [
         ("PyPI.org.:443", "pypi.org:443"),
         ("xn--pyp-fma.org:443", "xn--pyp-fma.org:443"),
@@ -266,7 +293,7 @@ async fn what_is_asked_is_the_one_spelling_of_a_host() {
         let mut client = connect(&world, target).await;
         let question = questions.recv().await.unwrap();
         assert_eq!(question.target, expect);
-        question.answer.send(no()).unwrap();
+        question.answer.send(denied()).unwrap();
         assert_eq!(client.response().await.status, 403);
         client.finish().await;
     }
@@ -275,11 +302,17 @@ async fn what_is_asked_is_the_one_spelling_of_a_host() {
 /// Approval of a name does not allow the private networks that it may resolve to.
 #[tokio::test]
 async fn an_answer_opens_no_private_address() {
-    let (world, mut questions) = asking(&[]);
+    let (world, mut questions) = fixture_with_approver(&[]);
     for address in ["10.0.0.1", "127.0.0.1", "169.254.169.254"] {
         world.resolve("a.test", &[&[address]]);
         let mut client = connect(&world, "a.test:443").await;
-        questions.recv().await.unwrap().answer.send(yes()).unwrap();
+        questions
+            .recv()
+            .await
+            .unwrap()
+            .answer
+            .send(allowed())
+            .unwrap();
         let response = client.response().await;
         assert_eq!(response.status, 403);
         assert!(response.body.contains(address), "{}", response.body);
@@ -289,17 +322,17 @@ async fn an_answer_opens_no_private_address() {
 
 #[tokio::test]
 async fn rules_that_grow_count_from_the_next_connection_on() {
-    let (port, _) = recorder().await;
-    let (world, mut questions, hosts) = growing(&[&format!("127.0.0.1:{port}")]);
+    let (port, _) = start_recording_server().await;
+    let (world, mut questions, hosts) = fixture_with_policy(&[&format!("127.0.0.1:{port}")]);
     world.resolve("a.test", &[&["127.0.0.1"]]);
     let target = format!("a.test:{port}");
-    hosts.answer(target.parse().unwrap(), Stance::Allow);
+    hosts.answer(target.parse().unwrap(), EgressAction::Allow);
     let mut client = connect(&world, &target).await;
     assert_eq!(client.response().await.status, 200);
     client.abandon().await;
     assert_eq!(hosts.open(), [format!("127.0.0.1:{port}"), target.clone()]);
 
-    hosts.answer(target.parse().unwrap(), Stance::Deny);
+    hosts.answer(target.parse().unwrap(), EgressAction::Deny);
     let mut client = connect(&world, &target).await;
     let response = client.response().await;
     let reason = format!("hotcell: denied: rule `{target}` denies `{target}`\n");
@@ -307,22 +340,22 @@ async fn rules_that_grow_count_from_the_next_connection_on() {
     client.finish().await;
     assert!(questions.try_recv().is_err());
 
-    let mut rules = Policy::default();
-    rules.add("*.b.test".parse().unwrap(), Stance::Ask);
+    let mut rules = EgressPolicy::default();
+    rules.add("*.b.test".parse().unwrap(), EgressAction::Ask);
     hosts.extend(&rules);
     let mut client = connect(&world, "x.b.test:443").await;
     let question = questions.recv().await.unwrap();
     assert_eq!(question.rule.as_deref(), Some("*.b.test"));
-    question.answer.send(no()).unwrap();
+    question.answer.send(denied()).unwrap();
     assert_eq!(client.response().await.status, 403);
     client.finish().await;
 }
 
 #[tokio::test]
 async fn where_nobody_can_be_asked_to_ask_is_to_deny() {
-    let mut rules = Policy::default();
-    rules.add("a.test".parse().unwrap(), Stance::Ask);
-    let world = World::gated([""; 0], |_| Hosts::from(rules).into());
+    let mut rules = EgressPolicy::default();
+    rules.add("a.test".parse().unwrap(), EgressAction::Ask);
+    let world = ProxyFixture::with_gate([""; 0], |_| SharedPolicy::from(rules).into());
     for (target, expect) in [
         (
             "a.test:443",

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use egress::{Answers, Resolver};
+use egress::{ResolveFuture, Resolver};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::world::{World, echo, header, read_head, server};
+use crate::fixture::{ProxyFixture, header, read_head, server, start_echo_server};
 
 #[tokio::test]
 async fn an_allowed_target_is_reached_and_bytes_flow_both_ways() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     for target in [
         format!("a.test:{port}"),
         format!("A.Test.:{port}"),
@@ -37,8 +37,8 @@ async fn an_allowed_target_is_reached_and_bytes_flow_both_ways() {
 
 #[tokio::test]
 async fn bytes_sent_along_with_the_request_are_not_lost() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client
         .send(format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n\u{1}early"))
@@ -50,7 +50,7 @@ async fn bytes_sent_along_with_the_request_are_not_lost() {
 
 #[tokio::test]
 async fn a_host_that_no_rule_names_is_denied_and_not_even_resolved() {
-    let world = World::new(["allowed.test", "*.sub.test"]);
+    let world = ProxyFixture::new(["allowed.test", "*.sub.test"]);
     let mut client = world.client();
     // The connection stays usable after a denial.
     for (target, hint) in [
@@ -88,7 +88,7 @@ async fn a_host_that_no_rule_names_is_denied_and_not_even_resolved() {
 
 #[tokio::test]
 async fn no_spelling_of_the_metadata_address_passes() {
-    let world = World::new(["*.test", "a.test"]);
+    let world = ProxyFixture::new(["*.test", "a.test"]);
     for spelling in [
         "169.254.169.254",
         "169.254.169.254.",
@@ -138,7 +138,7 @@ async fn no_spelling_of_the_metadata_address_passes() {
 
 #[tokio::test]
 async fn hosts_that_are_none_are_bad_requests() {
-    let world = World::new(["a.test:80"]);
+    let world = ProxyFixture::new(["a.test:80"]);
     for target in [
         "a.test",
         "a.test:",
@@ -174,7 +174,7 @@ async fn hosts_that_are_none_are_bad_requests() {
 
 #[tokio::test]
 async fn a_header_cannot_be_smuggled_into_the_host() {
-    let world = World::new(["a.test:80"]);
+    let world = ProxyFixture::new(["a.test:80"]);
     let mut client = world.client();
     let response = client
         .ask("CONNECT a.test\r\nX: y:80 HTTP/1.1\r\n\r\n")
@@ -187,8 +187,8 @@ async fn a_header_cannot_be_smuggled_into_the_host() {
 
 #[tokio::test]
 async fn the_host_header_of_a_connect_is_its_target() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     let request = format!("CONNECT a.test:{port} HTTP/1.1\r\nHost: evil.test\r\n\r\n");
     assert_eq!(client.ask(request).await.status, 403);
@@ -205,7 +205,7 @@ async fn the_host_header_of_a_connect_is_its_target() {
 #[tokio::test]
 async fn an_attempt_that_is_given_up_is_told_too() {
     // During a lookup that never ends.
-    let world = World::changed(["a.test"], |egress| egress.with_resolver(Never));
+    let world = ProxyFixture::changed(["a.test"], |egress| egress.with_resolver(NeverResolver));
     let (mut client, other) = tokio::io::duplex(1 << 10);
     let mut served = Box::pin(egress::serve(other, Arc::clone(&world.egress)));
     client
@@ -219,8 +219,8 @@ async fn an_attempt_that_is_given_up_is_told_too() {
     assert_eq!(world.told(), [expect]);
 
     // In an open tunnel, before its first byte.
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     let (mut client, other) = tokio::io::duplex(1 << 10);
     let served = tokio::spawn(egress::serve(other, Arc::clone(&world.egress)));
     let request = format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n");
@@ -234,10 +234,10 @@ async fn an_attempt_that_is_given_up_is_told_too() {
     );
 }
 
-struct Never;
+struct NeverResolver;
 
-impl Resolver for Never {
-    fn resolve<'a>(&'a self, _: &'a str) -> Answers<'a> {
+impl Resolver for NeverResolver {
+    fn resolve<'a>(&'a self, _: &'a str) -> ResolveFuture<'a> {
         Box::pin(std::future::pending())
     }
 }
@@ -252,8 +252,8 @@ async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 
 #[tokio::test]
 async fn a_name_is_resolved_once() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     // The second answer would be refused, so a second lookup would fail the test.
     world.resolve("a.test", &[&["127.0.0.1"], &["169.254.169.254"]]);
     let mut client = world.client();
@@ -273,8 +273,8 @@ async fn a_name_is_resolved_once() {
 
 #[tokio::test]
 async fn answers_that_are_not_permitted_are_dropped() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     world.resolve(
         "a.test",
         &[&["10.0.0.1", "169.254.169.254", "127.0.0.2", "127.0.0.1"]],
@@ -287,8 +287,8 @@ async fn answers_that_are_not_permitted_are_dropped() {
 
 #[tokio::test]
 async fn localhost_is_the_loopback_only_by_its_own_rule() {
-    let port = echo().await;
-    let world = World::new([format!("localhost:{port}"), format!("a.test:{port}")]);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::new([format!("localhost:{port}"), format!("a.test:{port}")]);
     world.resolve("localhost", &[&["10.0.0.1", "127.0.0.1"]]);
     world.resolve("a.test", &[&["127.0.0.1"]]);
     let mut client = world.client();
@@ -318,7 +318,7 @@ async fn failures_are_not_denials() {
         .local_addr()
         .unwrap()
         .port();
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     let response = client
         .ask(format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n"))
@@ -331,7 +331,7 @@ async fn failures_are_not_denials() {
     );
     assert_eq!(header(&response.head, "x-hotcell-denied"), None);
 
-    let world = World::new(["gone.test", "empty.test"]);
+    let world = ProxyFixture::new(["gone.test", "empty.test"]);
     world.resolve("empty.test", &[&[]]);
     let mut client = world.client();
     let response = client.ask("CONNECT gone.test:443 HTTP/1.1\r\n\r\n").await;
@@ -350,9 +350,9 @@ async fn failures_are_not_denials() {
 
 #[tokio::test]
 async fn the_number_of_open_connections_is_bounded() {
-    let port = echo().await;
+    let port = start_echo_server().await;
     let rules = [format!("127.0.0.1:{port}")];
-    let world = World::changed(&rules, |egress| egress.with_max_connections(1));
+    let world = ProxyFixture::changed(&rules, |egress| egress.with_max_connections(1));
     let target = format!("127.0.0.1:{port}");
     let mut first = world.client();
     first.tunnel(&target).await;
@@ -383,7 +383,7 @@ async fn a_large_transfer_passes_without_being_kept() {
         }
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     let mut block = vec![0; 64 << 10];
@@ -414,7 +414,7 @@ async fn a_large_upload_passes() {
             .unwrap();
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     let block = vec![0; 64 << 10];
@@ -442,7 +442,7 @@ async fn a_server_may_speak_first_and_end_first() {
         }
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     let mut banner = Vec::new();
@@ -460,8 +460,8 @@ async fn a_server_may_speak_first_and_end_first() {
 
 #[tokio::test]
 async fn a_tunnel_without_a_byte_is_told_too() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     assert_eq!(world.told(), [""; 0]);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::world::{World, header, read_head, recorder, server, text};
+use crate::fixture::{ProxyFixture, header, read_head, server, start_recording_server, text};
 
 #[tokio::test]
 async fn requests_are_passed_on_in_origin_form_one_after_the_other() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     for number in 1..=3 {
         let response = client
@@ -34,8 +34,8 @@ async fn requests_are_passed_on_in_origin_form_one_after_the_other() {
 
 #[tokio::test]
 async fn each_request_is_checked_by_itself() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     let good = format!("GET http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n");
     let evil = "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n";
@@ -55,8 +55,8 @@ async fn each_request_is_checked_by_itself() {
 
 #[tokio::test]
 async fn the_host_header_is_the_url() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let target = format!("a.test:{port}");
     for (host, status) in [
         (format!("Host: {target}\r\n"), 200),
@@ -85,7 +85,7 @@ async fn the_host_header_is_the_url() {
 
 #[tokio::test]
 async fn what_is_not_for_a_proxy_is_explained() {
-    let world = World::new(["a.test"]);
+    let world = ProxyFixture::new(["a.test"]);
     for (request, expect) in [
         (
             "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
@@ -119,8 +119,8 @@ async fn what_is_not_for_a_proxy_is_explained() {
 
 #[tokio::test]
 async fn hop_by_hop_headers_do_not_pass_in_either_direction() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     let hops = "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: Basic x\r\n\
                 Proxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nTE: trailers\r\nTrailer: X\r\n\
@@ -145,7 +145,7 @@ async fn hop_by_hop_headers_do_not_pass_in_either_direction() {
         stream.write_all(head.as_bytes()).await.unwrap();
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let request = format!("GET http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n");
     let mut client = world.client();
     for _ in 0..2 {
@@ -206,8 +206,8 @@ async fn no_request_hides_in_another() {
             hidden.to_owned(),
         ),
     ] {
-        let (port, seen) = recorder().await;
-        let world = World::for_server(port);
+        let (port, seen) = start_recording_server().await;
+        let world = ProxyFixture::for_server(port);
         let mut client = world.client();
         client
             .send(format!(
@@ -270,7 +270,7 @@ async fn bodies_stream_both_ways() {
         }
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client
         .send(format!("PUT http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"))
@@ -287,8 +287,8 @@ async fn bodies_stream_both_ways() {
 
 #[tokio::test]
 async fn old_clients_and_head_requests_work() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client
         .send(format!("GET http://a.test:{port}/ HTTP/1.0\r\n\r\n"))
@@ -312,7 +312,7 @@ async fn old_clients_and_head_requests_work() {
             .unwrap();
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client
         .send(format!(
@@ -339,7 +339,7 @@ async fn a_server_that_does_not_speak_http_is_a_bad_gateway() {
             let _ = stream.write_all(answer).await;
         })
         .await;
-        let world = World::for_server(port);
+        let world = ProxyFixture::for_server(port);
         let mut client = world.client();
         let request = format!("GET http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n");
         assert_eq!(client.ask(request).await.status, 502);
@@ -352,7 +352,7 @@ async fn a_server_that_does_not_speak_http_is_a_bad_gateway() {
 
 #[tokio::test]
 async fn a_head_has_a_largest_size() {
-    let world = World::new(["a.test"]);
+    let world = ProxyFixture::new(["a.test"]);
     let mut client = world.client();
     let head = format!(
         "GET http://a.test/ HTTP/1.1\r\nX: {}",

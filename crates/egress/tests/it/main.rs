@@ -7,7 +7,7 @@
 
 mod asking;
 mod connect;
+mod fixture;
 mod http;
 mod pinned;
 mod tls;
-mod world;

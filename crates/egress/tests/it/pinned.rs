@@ -2,12 +2,14 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::{World, echo, header, read_head, recorder, server, text};
+use crate::fixture::{
+    ProxyFixture, header, read_head, server, start_echo_server, start_recording_server, text,
+};
 
 #[tokio::test]
 async fn requests_for_the_target_pass() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     // The port may be left out: the tunnel already has one.
@@ -40,8 +42,8 @@ async fn requests_for_the_target_pass() {
 
 #[tokio::test]
 async fn a_request_for_another_host_is_refused_even_as_the_second() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let target = format!("a.test:{port}");
     let good = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let denied = |host: &str| {
@@ -102,8 +104,8 @@ async fn a_request_for_another_host_is_refused_even_as_the_second() {
 
 #[tokio::test]
 async fn http_cannot_dress_up_as_something_else() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let target = format!("a.test:{port}");
     for bytes in [
         "\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
@@ -144,8 +146,8 @@ async fn http_cannot_dress_up_as_something_else() {
 
 #[tokio::test]
 async fn http_in_small_pieces_is_recognised() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let target = format!("a.test:{port}");
     let method = "A".repeat(70);
     let mut client = world.client();
@@ -170,8 +172,8 @@ async fn http_in_small_pieces_is_recognised() {
 
 #[tokio::test]
 async fn other_protocols_pass_where_a_rule_names_the_port() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     // The last one is SOCKS5 with a request for another host. The proxy does not control what an
     // allowed host does with the bytes, so a rule for a relay allows everything it relays to.
     for bytes in [
@@ -201,7 +203,7 @@ async fn a_tunnel_ends_when_its_server_does() {
             .unwrap();
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n").await;
@@ -224,7 +226,7 @@ async fn a_websocket_passes_in_a_tunnel_and_without() {
         write.shutdown().await.unwrap();
     })
     .await;
-    let world = World::for_server(port);
+    let world = ProxyFixture::for_server(port);
     for tunnel in [true, false] {
         let mut client = world.client();
         let mut url = format!("http://a.test:{port}/");
@@ -250,8 +252,8 @@ async fn a_websocket_passes_in_a_tunnel_and_without() {
 
 #[tokio::test]
 async fn a_websocket_that_the_server_refuses_is_a_plain_answer() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
     let upgrade =

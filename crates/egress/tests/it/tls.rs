@@ -2,10 +2,10 @@
 
 use tokio::io::AsyncReadExt;
 
-use crate::world::{World, echo, recorder, text};
+use crate::fixture::{ProxyFixture, start_echo_server, start_recording_server, text};
 
 /// A ClientHello in records of at most `size` bytes.
-fn hello(name: Option<&str>, size: usize) -> Vec<u8> {
+fn client_hello(name: Option<&str>, size: usize) -> Vec<u8> {
     fn list16(content: &[u8]) -> Vec<u8> {
         [&(content.len() as u16).to_be_bytes()[..], content].concat()
     }
@@ -26,17 +26,17 @@ fn hello(name: Option<&str>, size: usize) -> Vec<u8> {
         .collect()
 }
 
-const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+const ACCESS_DENIED_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 #[tokio::test]
 async fn a_hello_for_the_target_passes_as_it_is() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     for size in [1 << 14, 40, 7, 1] {
         for name in ["a.test", "A.TEST"] {
             let mut client = world.client();
             client.tunnel(&format!("a.test:{port}")).await;
-            let bytes = [hello(Some(name), size), b"and early data".to_vec()].concat();
+            let bytes = [client_hello(Some(name), size), b"and early data".to_vec()].concat();
             client.send(&bytes).await;
             assert_eq!(client.finish().await, bytes, "{size}");
         }
@@ -52,11 +52,11 @@ async fn a_hello_for_the_target_passes_as_it_is() {
 
 #[tokio::test]
 async fn a_hello_that_comes_byte_by_byte_is_held_until_it_is_whole() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
-    let bytes = hello(Some("a.test"), 50);
+    let bytes = client_hello(Some("a.test"), 50);
     for byte in &bytes[..bytes.len() - 1] {
         client.send([*byte]).await;
         tokio::task::yield_now().await;
@@ -71,8 +71,8 @@ async fn a_hello_that_comes_byte_by_byte_is_held_until_it_is_whole() {
 
 #[tokio::test]
 async fn a_hello_for_another_host_never_reaches_the_server() {
-    let (port, seen) = recorder().await;
-    let world = World::for_server(port);
+    let (port, seen) = start_recording_server().await;
+    let world = ProxyFixture::for_server(port);
     let target = format!("a.test:{port}");
     let another = |name: &str| {
         format!(
@@ -82,26 +82,32 @@ async fn a_hello_for_another_host_never_reaches_the_server() {
     let malformed =
         format!("{target} denied: malformed TLS hello, to the CONNECT target `{target}`");
     for (bytes, expect) in [
-        (hello(Some("evil.test"), 1 << 14), another("evil.test")),
-        (hello(Some("evil.test"), 3), another("evil.test")),
         (
-            hello(Some("a.test.evil.test"), 999),
+            client_hello(Some("evil.test"), 1 << 14),
+            another("evil.test"),
+        ),
+        (client_hello(Some("evil.test"), 3), another("evil.test")),
+        (
+            client_hello(Some("a.test.evil.test"), 999),
             another("a.test.evil.test"),
         ),
-        (hello(Some("127.0.0.1"), 999), another("127.0.0.1")),
+        (client_hello(Some("127.0.0.1"), 999), another("127.0.0.1")),
         (
-            hello(None, 999),
+            client_hello(None, 999),
             format!("{target} denied: TLS without a server name, to the CONNECT target `{target}`"),
         ),
-        (hello(Some("a.test\0.evil.test"), 999), malformed.clone()),
-        (hello(Some(""), 999), malformed.clone()),
+        (
+            client_hello(Some("a.test\0.evil.test"), 999),
+            malformed.clone(),
+        ),
+        (client_hello(Some(""), 999), malformed.clone()),
         (vec![22, 3, 1, 0, 0], malformed.clone()),
     ] {
         world.forget();
         let mut client = world.client();
         client.tunnel(&target).await;
         client.send(&bytes).await;
-        assert_eq!(client.rest().await, ALERT);
+        assert_eq!(client.rest().await, ACCESS_DENIED_ALERT);
         assert_eq!(world.told(), [expect]);
         assert_eq!(world.addresses(), [Some(format!("127.0.0.1:{port}"))]);
     }
@@ -109,16 +115,16 @@ async fn a_hello_for_another_host_never_reaches_the_server() {
     world.forget();
     let mut client = world.client();
     client.tunnel(&target).await;
-    client.send(&hello(Some("a.test"), 999)[..30]).await;
-    assert_eq!(client.finish().await, ALERT);
+    client.send(&client_hello(Some("a.test"), 999)[..30]).await;
+    assert_eq!(client.finish().await, ACCESS_DENIED_ALERT);
     assert_eq!(world.told(), [malformed]);
     assert_eq!(text(&seen), "");
 }
 
 #[tokio::test]
 async fn an_address_needs_no_name_but_takes_no_other() {
-    let port = echo().await;
-    let world = World::for_server(port);
+    let port = start_echo_server().await;
+    let world = ProxyFixture::for_server(port);
     let target = format!("127.0.0.1:{port}");
     for (name, allowed) in [
         (None, true),
@@ -129,14 +135,21 @@ async fn an_address_needs_no_name_but_takes_no_other() {
         world.forget();
         let mut client = world.client();
         client.tunnel(&target).await;
-        let bytes = hello(name, 999);
+        let bytes = client_hello(name, 999);
         client.send(&bytes).await;
         let back = if allowed {
             client.finish().await
         } else {
             client.rest().await
         };
-        assert_eq!(back, if allowed { bytes } else { ALERT.to_vec() });
+        assert_eq!(
+            back,
+            if allowed {
+                bytes
+            } else {
+                ACCESS_DENIED_ALERT.to_vec()
+            }
+        );
         assert_eq!(world.told().len(), 1);
         assert_eq!(world.told()[0].contains(" allowed by "), allowed);
     }

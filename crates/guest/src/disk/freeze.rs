@@ -1,5 +1,5 @@
 //! Stops every process of the sandbox for a moment, invisibly to the processes. Entry point:
-//! [`Frozen::stop_all`].
+//! [`FrozenProcesses::stop_all`].
 //!
 //! SIGSTOP cannot be caught or blocked, and a process cannot escape by forking while the signal is sent to
 //! all processes. Parents are stopped before their children and continued after them, so that no shell sees
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::verdict::Completeness;
+use super::verdict::ScanCompleteness;
 use crate::spawn;
 
 /// A process in uninterruptible disk wait stops only when the disk has answered.
@@ -24,7 +24,7 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 const STOP_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Keeps every process except the guest stopped until it is dropped.
-pub(super) struct Frozen {
+pub(super) struct FrozenProcesses {
     /// Processes to continue. Those that were stopped before are not among them.
     stopped: Vec<i32>,
     is_complete: bool,
@@ -34,21 +34,21 @@ pub(super) struct Frozen {
     _starts: MutexGuard<'static, ()>,
 }
 
-impl Frozen {
+impl FrozenProcesses {
     pub(super) fn stop_all(is_linux: bool) -> Self {
-        let starts = spawn::hold_starts();
+        let starts = spawn::lock_starts();
         let stopped_before: HashSet<i32> = processes().into_iter().filter(is_stopped).collect();
         let deadline = Instant::now() + STOP_TIMEOUT;
-        for generation in generations(&processes()).values() {
+        for generation in group_by_ancestors(&processes()).values() {
             for pid in generation {
                 let _ = kill(Pid::from_raw(*pid), Signal::SIGSTOP);
             }
-            wait_until(deadline, || generation.iter().copied().all(stands_still));
+            wait_until(deadline, || generation.iter().copied().all(is_halted));
         }
         // Also stop processes that were created or orphaned meanwhile. Behind walls, -1 reaches only
         // processes of the sandbox.
         let _ = kill(Pid::from_raw(-1), Signal::SIGSTOP);
-        let is_complete = wait_until(deadline, || processes().into_iter().all(stands_still));
+        let is_complete = wait_until(deadline, || processes().into_iter().all(is_halted));
         let mut stopped = processes();
         stopped.retain(|pid| !stopped_before.contains(pid));
         let mut has_invisible = false;
@@ -68,18 +68,18 @@ impl Frozen {
     }
 
     /// How much a scan can miss although processes are stopped.
-    pub(super) fn completeness(&self) -> Completeness {
+    pub(super) fn completeness(&self) -> ScanCompleteness {
         match (self.has_invisible, self.is_complete) {
-            (true, _) => Completeness::Opaque,
-            (false, false) => Completeness::Interrupted,
-            (false, true) => Completeness::Complete,
+            (true, _) => ScanCompleteness::Opaque,
+            (false, false) => ScanCompleteness::Interrupted,
+            (false, true) => ScanCompleteness::Complete,
         }
     }
 }
 
-impl Drop for Frozen {
+impl Drop for FrozenProcesses {
     fn drop(&mut self) {
-        for pid in generations(&self.stopped).values().rev().flatten() {
+        for pid in group_by_ancestors(&self.stopped).values().rev().flatten() {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGCONT);
         }
     }
@@ -99,7 +99,7 @@ fn wait_until(deadline: Instant, condition: impl Fn() -> bool) -> bool {
 }
 
 /// Processes by their number of ancestors.
-fn generations(processes: &[i32]) -> BTreeMap<usize, Vec<i32>> {
+fn group_by_ancestors(processes: &[i32]) -> BTreeMap<usize, Vec<i32>> {
     let mut all: BTreeMap<usize, Vec<i32>> = BTreeMap::new();
     for pid in processes {
         all.entry(generation(*pid)).or_default().push(*pid);
@@ -110,7 +110,7 @@ fn generations(processes: &[i32]) -> BTreeMap<usize, Vec<i32>> {
 /// Every visible process except the guest.
 pub(super) fn processes() -> Vec<i32> {
     let own = std::process::id() as i32;
-    let all = numbers("/proc").into_iter();
+    let all = numeric_entries("/proc").into_iter();
     all.filter(|pid| *pid != own).collect()
 }
 
@@ -166,17 +166,17 @@ fn is_stopped(pid: &i32) -> bool {
 
 /// The threads of a process; empty if it is gone.
 pub(super) fn tasks(pid: i32) -> Vec<i32> {
-    numbers(&format!("/proc/{pid}/task"))
+    numeric_entries(&format!("/proc/{pid}/task"))
 }
 
-fn numbers(folder: &str) -> Vec<i32> {
+fn numeric_entries(folder: &str) -> Vec<i32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     entries.filter_map(number).collect()
 }
 
 /// Whether a process is stopped or has ended.
-fn stands_still(pid: i32) -> bool {
+fn is_halted(pid: i32) -> bool {
     let still = |task| matches!(state(pid, task), None | Some('T' | 't' | 'Z' | 'X'));
     tasks(pid).into_iter().all(still)
 }
@@ -188,24 +188,24 @@ pub(super) fn is_zombie(pid: i32, task: i32) -> bool {
 
 /// The state letter of a thread; `None` if it is gone.
 fn state(pid: i32, task: i32) -> Option<char> {
-    after_name(pid, task)?.chars().next()
+    stat_after_name(pid, task)?.chars().next()
 }
 
 /// The number of ancestors of a process. Bounded, because reused pids could form a loop.
 fn generation(pid: i32) -> usize {
-    const DEEPEST: usize = 1 << 16;
+    const MAX_ANCESTORS: usize = 1 << 16;
     let parent = |pid: &i32| -> Option<i32> {
-        let stat = after_name(*pid, *pid)?;
+        let stat = stat_after_name(*pid, *pid)?;
         let parent = stat.split_whitespace().nth(1)?.parse().ok()?;
         (parent > 0).then_some(parent)
     };
     std::iter::successors(Some(pid), parent)
-        .take(DEEPEST)
+        .take(MAX_ANCESTORS)
         .count()
 }
 
 /// The part of a thread's `stat` after the name, which may contain anything.
-fn after_name(pid: i32, task: i32) -> Option<String> {
+fn stat_after_name(pid: i32, task: i32) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/task/{task}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     let (_, rest) = stat.rsplit_once(')')?;

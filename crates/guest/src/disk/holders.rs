@@ -1,5 +1,5 @@
 //! Removed files of a folder that still occupy space because a process holds them: by a descriptor, a
-//! mapping, as its executable or current folder, or as the name of a socket. Entry point: [`count`].
+//! mapping, as its executable or current folder, or as the name of a socket. Entry point: [`count_held_files`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,37 +9,37 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::freeze::{is_zombie, processes, tasks};
-use super::usage::Usage;
-use super::verdict::Completeness;
+use super::usage::DiskUsage;
+use super::verdict::ScanCompleteness;
 
 /// What the kernel appends to the name of a removed file.
-const REMOVED: &[u8] = b" (deleted)";
+const REMOVED_SUFFIX: &[u8] = b" (deleted)";
 
 /// The prefix of a socket's name in `/proc/PID/fd`.
-const SOCKET: &[u8] = b"socket:";
+const SOCKET_PREFIX: &[u8] = b"socket:";
 
-pub(super) struct Held {
-    pub(super) usage: Usage,
-    pub(super) completeness: Completeness,
+pub(super) struct HeldFiles {
+    pub(super) usage: DiskUsage,
+    pub(super) completeness: ScanCompleteness,
 }
 
 /// Counts the removed files that all processes hold. Complete only if every process was readable and no
 /// descriptor is in flight on a socket.
-pub(super) fn count(root: &Path, is_linux: bool) -> Held {
+pub(super) fn count_held_files(root: &Path, is_linux: bool) -> HeldFiles {
     let Ok(folder) = fs::metadata(root) else {
-        return Held {
-            usage: Usage::default(),
-            completeness: Completeness::Opaque,
+        return HeldFiles {
+            usage: DiskUsage::default(),
+            completeness: ScanCompleteness::Opaque,
         };
     };
     let sockets = is_linux.then(UnixSockets::read).flatten();
-    let mut search = Search {
+    let mut search = HolderSearch {
         root: root.as_os_str().as_bytes(),
         device: folder.dev(),
         sockets,
         found: HashMap::new(),
         mapped: HashSet::new(),
-        completeness: Completeness::Complete,
+        completeness: ScanCompleteness::Complete,
     };
     for pid in processes() {
         let mut mappings_of = None;
@@ -53,25 +53,25 @@ pub(super) fn count(root: &Path, is_linux: bool) -> Held {
             mappings_of.get_or_insert(task);
         }
         if let Some(task) = mappings_of {
-            search.mappings(pid, task);
+            search.inspect_mappings(pid, task);
         }
     }
     search.finish()
 }
 
-struct Search<'a> {
+struct HolderSearch<'a> {
     root: &'a [u8],
     device: u64,
     /// `None`: unknown, so any socket may carry descriptors.
     sockets: Option<UnixSockets>,
     /// Removed files by inode.
-    found: HashMap<u64, Usage>,
+    found: HashMap<u64, DiskUsage>,
     /// Inodes of removed files that are mapped. The size of one is known only if it is also in `found`.
     mapped: HashSet<u64>,
-    completeness: Completeness,
+    completeness: ScanCompleteness,
 }
 
-impl Search<'_> {
+impl HolderSearch<'_> {
     /// Files that a thread holds. Threads do not always share their descriptors.
     fn task(&mut self, pid: i32, task: i32) -> io::Result<()> {
         let folder = PathBuf::from(format!("/proc/{pid}/task/{task}"));
@@ -84,9 +84,9 @@ impl Search<'_> {
                 continue;
             };
             let completeness = match &self.sockets {
-                None => Completeness::Opaque,
-                Some(sockets) if sockets.has(&number) => in_flight(&folder, &path),
-                Some(_) => Completeness::Complete,
+                None => ScanCompleteness::Opaque,
+                Some(sockets) if sockets.has(&number) => check_in_flight(&folder, &path),
+                Some(_) => ScanCompleteness::Complete,
             };
             self.completeness = self.completeness.max(completeness);
         }
@@ -100,33 +100,33 @@ impl Search<'_> {
             Ok(target) => target.into_os_string(),
             // A path beyond `PATH_MAX` can only be built step by step with relative paths, in the folder.
             Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                self.note(path);
+                self.record_file(path);
                 return None;
             }
             Err(_) => return None,
         };
         let target = target.as_bytes();
-        if let Some(number) = target.strip_prefix(SOCKET) {
+        if let Some(number) = target.strip_prefix(SOCKET_PREFIX) {
             return Some(number.to_owned());
         }
-        if target.starts_with(self.root) && target.ends_with(REMOVED) {
-            self.note(path);
+        if target.starts_with(self.root) && target.ends_with(REMOVED_SUFFIX) {
+            self.record_file(path);
         }
         None
     }
 
-    fn note(&mut self, path: &Path) {
+    fn record_file(&mut self, path: &Path) {
         match fs::metadata(path) {
             Ok(file) if file.dev() == self.device => {
-                self.found.insert(file.ino(), Usage::of_file(&file));
+                self.found.insert(file.ino(), DiskUsage::of_file(&file));
             }
             Ok(_) => {}
-            Err(error) => self.missed(&error),
+            Err(error) => self.record_error(&error),
         }
     }
 
     /// A mapping shows the inode of its file, but not its size.
-    fn mappings(&mut self, pid: i32, task: i32) {
+    fn inspect_mappings(&mut self, pid: i32, task: i32) {
         match fs::read(format!("/proc/{pid}/task/{task}/maps")) {
             Ok(maps) => self.mapped.extend(removed_inodes(&maps, self.root)),
             Err(error) => self.failed(pid, task, &error),
@@ -135,21 +135,21 @@ impl Search<'_> {
 
     fn failed(&mut self, pid: i32, task: i32, error: &io::Error) {
         if !is_zombie(pid, task) {
-            self.missed(error);
+            self.record_error(error);
         }
     }
 
-    fn missed(&mut self, error: &io::Error) {
+    fn record_error(&mut self, error: &io::Error) {
         let completeness = match error.kind() {
             io::ErrorKind::NotFound => return,
-            io::ErrorKind::OutOfMemory => Completeness::Interrupted,
-            _ => Completeness::Opaque,
+            io::ErrorKind::OutOfMemory => ScanCompleteness::Interrupted,
+            _ => ScanCompleteness::Opaque,
         };
         self.completeness = self.completeness.max(completeness);
     }
 
-    fn finish(self) -> Held {
-        let names = Usage {
+    fn finish(self) -> HeldFiles {
+        let names = DiskUsage {
             bytes: 0,
             inodes: self.sockets.map_or(0, |all| all.named),
         };
@@ -157,27 +157,27 @@ impl Search<'_> {
             .mapped
             .iter()
             .all(|inode| self.found.contains_key(inode));
-        Held {
-            usage: self.found.into_values().fold(names, Usage::plus),
+        HeldFiles {
+            usage: self.found.into_values().fold(names, DiskUsage::plus),
             completeness: if is_all_found {
                 self.completeness
             } else {
-                self.completeness.max(Completeness::Opaque)
+                self.completeness.max(ScanCompleteness::Opaque)
             },
         }
     }
 }
 
 /// Checks a socket for descriptors that were sent and not yet received, which a scan cannot see.
-fn in_flight(task: &Path, descriptor: &Path) -> Completeness {
+fn check_in_flight(task: &Path, descriptor: &Path) -> ScanCompleteness {
     let number = descriptor.file_name().unwrap_or_default();
     let info = fs::read_to_string(task.join("fdinfo").join(number)).unwrap_or_default();
     let mut lines = info.lines();
     match lines.find_map(|line| line.strip_prefix("scm_fds:")) {
-        Some(count) if count.trim() == "0" => Completeness::Complete,
-        Some(_) => Completeness::Interrupted,
+        Some(count_held_files) if count_held_files.trim() == "0" => ScanCompleteness::Complete,
+        Some(_) => ScanCompleteness::Interrupted,
         // Linux before 5.7 does not report this.
-        None => Completeness::Opaque,
+        None => ScanCompleteness::Opaque,
     }
 }
 
@@ -219,7 +219,7 @@ impl UnixSockets {
 /// The inodes of removed files below `root` in the mappings of a process.
 fn removed_inodes(maps: &[u8], root: &[u8]) -> Vec<u64> {
     let lines = maps.split(|byte| *byte == b'\n');
-    let removed = lines.filter(|line| line.ends_with(REMOVED));
+    let removed = lines.filter(|line| line.ends_with(REMOVED_SUFFIX));
     let below = removed.filter_map(|line| {
         let mut fields = line.splitn(6, |byte| *byte == b' ');
         let inode = fields.nth(4)?;

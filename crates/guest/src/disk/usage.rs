@@ -6,22 +6,22 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use link::request::DiskLimit;
+use link::request::DiskGrowthLimit;
 use nix::sys::statvfs::statvfs;
 
-use super::verdict::Completeness;
+use super::verdict::ScanCompleteness;
 
 /// The unit of `st_blocks`, in bytes.
-const BLOCK: u64 = 512;
+const BLOCK_BYTES: u64 = 512;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct DiskUsage {
     pub(super) bytes: u64,
     pub(super) inodes: u64,
 }
 
-impl From<DiskLimit> for Usage {
-    fn from(limit: DiskLimit) -> Self {
+impl From<DiskGrowthLimit> for DiskUsage {
+    fn from(limit: DiskGrowthLimit) -> Self {
         Self {
             bytes: limit.bytes,
             inodes: limit.inodes,
@@ -29,10 +29,10 @@ impl From<DiskLimit> for Usage {
     }
 }
 
-impl Usage {
+impl DiskUsage {
     pub(super) fn of_file(file: &fs::Metadata) -> Self {
         Self {
-            bytes: file.blocks() * BLOCK,
+            bytes: file.blocks() * BLOCK_BYTES,
             inodes: 1,
         }
     }
@@ -59,15 +59,15 @@ impl Usage {
         }
     }
 
-    pub(super) fn exceeds(self, limit: DiskLimit) -> bool {
+    pub(super) fn exceeds(self, limit: DiskGrowthLimit) -> bool {
         self.bytes > limit.bytes || self.inodes > limit.inodes
     }
 }
 
 /// The total usage of a folder's file system.
-pub(super) fn file_system_usage(folder: &Path) -> Option<Usage> {
+pub(super) fn file_system_usage(folder: &Path) -> Option<DiskUsage> {
     let state = statvfs(folder).ok()?;
-    Some(Usage {
+    Some(DiskUsage {
         bytes: state.blocks().saturating_sub(state.blocks_free()) * state.fragment_size(),
         inodes: state.files().saturating_sub(state.files_free()),
     })
@@ -75,8 +75,8 @@ pub(super) fn file_system_usage(folder: &Path) -> Option<Usage> {
 
 /// Counts the files of a folder, in steps.
 pub(super) struct FolderScan {
-    pub(super) usage: Usage,
-    pub(super) completeness: Completeness,
+    pub(super) usage: DiskUsage,
+    pub(super) completeness: ScanCompleteness,
     folders: Vec<PathBuf>,
     open: Option<fs::ReadDir>,
     /// Inodes of counted files that have several hard links.
@@ -86,8 +86,8 @@ pub(super) struct FolderScan {
 impl FolderScan {
     pub(super) fn new(root: &Path) -> Self {
         Self {
-            usage: Usage::default(),
-            completeness: Completeness::Complete,
+            usage: DiskUsage::default(),
+            completeness: ScanCompleteness::Complete,
             folders: vec![root.to_owned()],
             open: None,
             counted: HashSet::new(),
@@ -111,7 +111,7 @@ impl FolderScan {
             left -= 1;
             match open.next() {
                 Some(Ok(entry)) => self.add(&entry),
-                Some(Err(error)) => self.missed(&error),
+                Some(Err(error)) => self.record_error(&error),
                 None => self.open = None,
             }
         }
@@ -120,30 +120,30 @@ impl FolderScan {
     fn enter(&mut self, folder: &Path) {
         match fs::read_dir(folder) {
             Ok(open) => self.open = Some(open),
-            Err(error) => self.missed(&error),
+            Err(error) => self.record_error(&error),
         }
     }
 
     fn add(&mut self, entry: &fs::DirEntry) {
         let file = match entry.metadata() {
             Ok(file) => file,
-            Err(error) => return self.missed(&error),
+            Err(error) => return self.record_error(&error),
         };
         if file.is_dir() {
             self.folders.push(entry.path());
         }
         // A file with several hard links counts once.
         if file.is_dir() || file.nlink() == 1 || self.counted.insert(file.ino()) {
-            self.usage = self.usage.plus(Usage::of_file(&file));
+            self.usage = self.usage.plus(DiskUsage::of_file(&file));
         }
     }
 
-    fn missed(&mut self, error: &io::Error) {
+    fn record_error(&mut self, error: &io::Error) {
         let completeness = match error.kind() {
             // Removed since the folder was read.
             io::ErrorKind::NotFound => return,
-            io::ErrorKind::OutOfMemory => Completeness::Interrupted,
-            _ => Completeness::Opaque,
+            io::ErrorKind::OutOfMemory => ScanCompleteness::Interrupted,
+            _ => ScanCompleteness::Opaque,
         };
         self.completeness = self.completeness.max(completeness);
     }

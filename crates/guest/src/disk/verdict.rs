@@ -1,12 +1,12 @@
-//! Decides from one scan whether the disk limit is exceeded. Pure. Entry point: [`judge`].
+//! Decides from one scan whether the disk limit is exceeded. Pure. Entry point: [`decide`].
 
-use link::request::DiskLimit;
+use link::request::DiskGrowthLimit;
 
-use super::usage::Usage;
+use super::usage::DiskUsage;
 
 /// How much of the sandbox's usage a scan can have missed. The worst value of all its parts counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Completeness {
+pub(super) enum ScanCompleteness {
     /// Nothing: all processes were stopped, and all processes and folders were readable.
     Complete,
     /// Processes were running: a file can have moved from an unscanned folder to a scanned one.
@@ -19,16 +19,16 @@ pub(super) enum Completeness {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Observation {
+pub(super) struct DiskObservation {
     /// Growth of the file system, by any process.
-    pub(super) growth: Usage,
+    pub(super) growth: DiskUsage,
     /// Growth of what the scan found to be the sandbox's own.
-    pub(super) own: Usage,
-    pub(super) completeness: Completeness,
+    pub(super) own: DiskUsage,
+    pub(super) completeness: ScanCompleteness,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum DiskVerdict {
     Within,
     /// The file system has grown by more than the limit, and a complete scan shows that the sandbox has not.
     GrownByOthers,
@@ -40,18 +40,18 @@ pub(super) enum Verdict {
     Exceeded,
 }
 
-pub(super) fn judge(seen: &Observation, limit: DiskLimit) -> Verdict {
+pub(super) fn decide(seen: &DiskObservation, limit: DiskGrowthLimit) -> DiskVerdict {
     if seen.own.exceeds(limit) {
-        return Verdict::Exceeded;
+        return DiskVerdict::Exceeded;
     }
     if !seen.growth.exceeds(limit) {
-        return Verdict::Within;
+        return DiskVerdict::Within;
     }
     match seen.completeness {
-        Completeness::Complete => Verdict::GrownByOthers,
-        Completeness::Moving => Verdict::Unexplained,
-        Completeness::Interrupted => Verdict::Inconclusive,
-        Completeness::Opaque => Verdict::Exceeded,
+        ScanCompleteness::Complete => DiskVerdict::GrownByOthers,
+        ScanCompleteness::Moving => DiskVerdict::Unexplained,
+        ScanCompleteness::Interrupted => DiskVerdict::Inconclusive,
+        ScanCompleteness::Opaque => DiskVerdict::Exceeded,
     }
 }
 
@@ -61,31 +61,31 @@ mod tests {
 
     #[test]
     fn growth_counts_unless_a_complete_scan_says_that_it_is_of_others() {
-        let limit = DiskLimit {
+        let limit = DiskGrowthLimit {
             bytes: 100,
             inodes: 10,
             has_other_places: false,
         };
-        let usage = |(bytes, inodes)| Usage { bytes, inodes };
+        let usage = |(bytes, inodes)| DiskUsage { bytes, inodes };
         let check = |growth, own, completeness, expect| {
-            let seen = Observation {
+            let seen = DiskObservation {
                 growth: usage(growth),
                 own: usage(own),
                 completeness,
             };
-            assert_eq!(judge(&seen, limit), expect, "{seen:?}");
+            assert_eq!(decide(&seen, limit), expect, "{seen:?}");
         };
-        use Completeness::{Complete, Interrupted, Moving, Opaque};
+        use ScanCompleteness::{Complete, Interrupted, Moving, Opaque};
         for any in [Complete, Moving, Interrupted, Opaque] {
-            check((100, 10), (100, 10), any, Verdict::Within);
-            check((0, 0), (101, 0), any, Verdict::Exceeded);
-            check((0, 0), (0, 11), any, Verdict::Exceeded);
+            check((100, 10), (100, 10), any, DiskVerdict::Within);
+            check((0, 0), (101, 0), any, DiskVerdict::Exceeded);
+            check((0, 0), (0, 11), any, DiskVerdict::Exceeded);
         }
         for growth in [(101, 0), (0, 11)] {
-            check(growth, (50, 5), Complete, Verdict::GrownByOthers);
-            check(growth, (50, 5), Moving, Verdict::Unexplained);
-            check(growth, (50, 5), Interrupted, Verdict::Inconclusive);
-            check(growth, (50, 5), Opaque, Verdict::Exceeded);
+            check(growth, (50, 5), Complete, DiskVerdict::GrownByOthers);
+            check(growth, (50, 5), Moving, DiskVerdict::Unexplained);
+            check(growth, (50, 5), Interrupted, DiskVerdict::Inconclusive);
+            check(growth, (50, 5), Opaque, DiskVerdict::Exceeded);
         }
     }
 }

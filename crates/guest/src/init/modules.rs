@@ -7,13 +7,13 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
 
-use super::{At, Step};
+use super::{InitContext, InitResult};
 
 /// The host prefixes each name with a number, so that the order of names is the order of loading.
-const FOLDER: &str = "/modules";
+const MODULE_DIR: &str = "/modules";
 
-pub(super) fn load() -> Step<()> {
-    let Ok(entries) = fs::read_dir(FOLDER) else {
+pub(super) fn load_all() -> InitResult<()> {
+    let Ok(entries) = fs::read_dir(MODULE_DIR) else {
         return Ok(());
     };
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -26,7 +26,7 @@ pub(super) fn load() -> Step<()> {
     Ok(())
 }
 
-fn load_one(path: &Path) -> Step<()> {
+fn load_one(path: &Path) -> InitResult<()> {
     let step = || format!("load kernel module `{}`", path.display());
     let file = File::open(path).at(step())?;
     let is_compressed = path.extension().is_some_and(|ending| ending != "ko");

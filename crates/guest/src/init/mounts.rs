@@ -8,20 +8,20 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::unistd::{chdir, chroot};
 
-use super::{At, IMAGE, Step, WORKSPACE};
+use super::{IMAGE_MOUNT, InitContext, InitResult, WORKSPACE_MOUNT};
 
-const DISK: &str = "/dev/vda";
+const IMAGE_DISK: &str = "/dev/vda";
 
 /// Where the new root is assembled.
 const NEW_ROOT: &str = "/new";
 
 /// Mounts the kernel's file systems, and enables all controllers for child control groups.
-pub(super) fn system() -> Step<()> {
+pub(super) fn mount_kernel_filesystems() -> InitResult<()> {
     let plain = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    make("devtmpfs", "/dev", plain - MsFlags::MS_NOEXEC, "mode=0755")?;
-    make("proc", "/proc", plain | MsFlags::MS_NODEV, "")?;
-    make("sysfs", "/sys", plain | MsFlags::MS_NODEV, "")?;
-    make("cgroup2", "/sys/fs/cgroup", plain | MsFlags::MS_NODEV, "")?;
+    mount_filesystem("devtmpfs", "/dev", plain - MsFlags::MS_NOEXEC, "mode=0755")?;
+    mount_filesystem("proc", "/proc", plain | MsFlags::MS_NODEV, "")?;
+    mount_filesystem("sysfs", "/sys", plain | MsFlags::MS_NODEV, "")?;
+    mount_filesystem("cgroup2", "/sys/fs/cgroup", plain | MsFlags::MS_NODEV, "")?;
     fs::write(
         "/sys/fs/cgroup/cgroup.subtree_control",
         "+memory +cpu +pids",
@@ -30,12 +30,18 @@ pub(super) fn system() -> Step<()> {
 }
 
 /// Mounts the image, trying each supported file system.
-pub(super) fn image() -> Step<()> {
+pub(super) fn mount_image() -> InitResult<()> {
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
     let mut outcome = Err(Errno::ENODEV);
-    fs::create_dir_all(IMAGE).at("make the image's folder")?;
+    fs::create_dir_all(IMAGE_MOUNT).at("make the image's folder")?;
     for kind in ["erofs", "squashfs", "ext4"] {
-        outcome = mount(Some(DISK), IMAGE, Some(kind), flags, None::<&str>);
+        outcome = mount(
+            Some(IMAGE_DISK),
+            IMAGE_MOUNT,
+            Some(kind),
+            flags,
+            None::<&str>,
+        );
         if outcome.is_ok() {
             break;
         }
@@ -45,18 +51,18 @@ pub(super) fn image() -> Step<()> {
 
 /// Switches to a tmpfs root. The walls need `pivot_root`, which the kernel does not allow from the initial
 /// file system.
-pub(super) fn own_root() -> Step<()> {
-    make(
+pub(super) fn switch_root() -> InitResult<()> {
+    mount_filesystem(
         "tmpfs",
         NEW_ROOT,
         MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
         "size=1m,mode=0755",
     )?;
-    for mounted in ["/dev", "/proc", "/sys", IMAGE] {
+    for mounted in ["/dev", "/proc", "/sys", IMAGE_MOUNT] {
         let target = format!("{NEW_ROOT}{mounted}");
         move_mount(mounted, &target)?;
     }
-    for folder in ["/tmp", WORKSPACE] {
+    for folder in ["/tmp", WORKSPACE_MOUNT] {
         fs::create_dir_all(format!("{NEW_ROOT}{folder}")).at("populate the root")?;
     }
     chdir(NEW_ROOT).at("change the root")?;
@@ -65,12 +71,12 @@ pub(super) fn own_root() -> Step<()> {
     chdir("/").at("change the root")
 }
 
-fn move_mount(from: &str, to: &str) -> Step<()> {
+fn move_mount(from: &str, to: &str) -> InitResult<()> {
     fs::create_dir_all(to).at(format!("make `{to}`"))?;
     mount(Some(from), to, None::<&str>, MsFlags::MS_MOVE, None::<&str>).at(format!("move `{from}`"))
 }
 
-fn make(kind: &str, target: &str, flags: MsFlags, options: &str) -> Step<()> {
+fn mount_filesystem(kind: &str, target: &str, flags: MsFlags, options: &str) -> InitResult<()> {
     if !Path::new(target).is_dir() {
         fs::create_dir_all(target).at(format!("make `{target}`"))?;
     }

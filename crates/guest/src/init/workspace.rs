@@ -12,14 +12,14 @@ use std::path::Path;
 
 use nix::unistd::{ForkResult, fork};
 
-use super::ports::Ports;
-use super::{At, Step, WORKSPACE};
+use super::ports::HostPorts;
+use super::{InitContext, InitResult, WORKSPACE_MOUNT};
 
 /// Mounts the workspace, and returns the remaining ports: the link and the control channel. Must be called
 /// in a process with a single thread.
-pub(super) fn mount(ports: Ports) -> Step<(OwnedFd, File)> {
+pub(super) fn mount(ports: HostPorts) -> InitResult<(OwnedFd, File)> {
     const STEP: &str = "mount the workspace";
-    let Ports {
+    let HostPorts {
         link,
         control,
         files,
@@ -35,14 +35,14 @@ pub(super) fn mount(ports: Ports) -> Step<(OwnedFd, File)> {
         ForkResult::Child => {
             drop((link, control, near));
             let _ = nix::sys::prctl::set_name(c"hotcell-files");
-            std::process::exit(i32::from(carry(far, files).is_err()))
+            std::process::exit(i32::from(serve_mount(far, files).is_err()))
         }
     }
 }
 
 /// Runs in the child. Sends one byte to the parent once the workspace is mounted.
-fn carry(mut parent: UnixStream, files: OwnedFd) -> io::Result<()> {
-    let mounted = share::mount(files, Path::new(WORKSPACE)).map_err(io::Error::other)?;
+fn serve_mount(mut parent: UnixStream, files: OwnedFd) -> io::Result<()> {
+    let mounted = share::mount(files, Path::new(WORKSPACE_MOUNT)).map_err(io::Error::other)?;
     parent.write_all(&[1])?;
     drop(parent);
     mounted.wait()

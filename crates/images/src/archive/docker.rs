@@ -3,30 +3,34 @@
 
 use serde::Deserialize;
 
-use super::members::Members;
-use super::{Found, choose};
+use super::members::ArchiveMembers;
+use super::{SelectedImage, choose_image};
 use crate::digest::Digest;
-use crate::documents::{self, Config};
+use crate::documents::{self, ImageConfig};
 use crate::error::ImageError;
-use crate::layers::{Layer, Plan};
-use crate::unpack::Flaw;
+use crate::layers::{Layer, UnpackPlan};
+use crate::unpack::UnpackError;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Item {
+struct ManifestItem {
     config: String,
     #[serde(default)]
     repo_tags: Option<Vec<String>>,
     layers: Vec<String>,
 }
 
-pub(super) fn find(members: &Members, wanted: Option<&str>) -> Result<Found, ImageError> {
-    let items: Vec<Item> = documents::parse("manifest.json", &members.document("manifest.json")?)?;
+pub(super) fn find(
+    members: &ArchiveMembers,
+    wanted: Option<&str>,
+) -> Result<SelectedImage, ImageError> {
+    let items: Vec<ManifestItem> =
+        documents::parse_json("manifest.json", &members.document("manifest.json")?)?;
     let all = items
         .into_iter()
         .map(|mut item| (item.repo_tags.take().unwrap_or_default(), item))
         .collect();
-    let (reference, item) = choose(all, wanted)?;
+    let (reference, item) = choose_image(all, wanted)?;
     let bytes = members.document(&item.config)?;
     let digest = Digest::of(&bytes);
     // `<hex>.json`, or `blobs/sha256/<hex>`.
@@ -37,17 +41,17 @@ pub(super) fn find(members: &Members, wanted: Option<&str>) -> Result<Found, Ima
     {
         return Err(ImageError::Refused {
             what: format!("the configuration `{}`", item.config),
-            source: Flaw::Digest {
+            source: UnpackError::Digest {
                 expected,
                 found: digest,
             },
         });
     }
-    let config: Config = documents::parse(&item.config, &bytes)?;
+    let config: ImageConfig = documents::parse_json(&item.config, &bytes)?;
     let layers = item
         .layers
         .into_iter()
         .map(|source| Layer { source, blob: None });
-    let plan = Plan::new(config, digest, layers.collect())?;
-    Ok(Found { plan, reference })
+    let plan = UnpackPlan::new(config, digest, layers.collect())?;
+    Ok(SelectedImage { plan, reference })
 }

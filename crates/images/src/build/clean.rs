@@ -1,14 +1,14 @@
 //! Removes traces of the host and of the build from a new root, so that an image does not reveal where it
 //! was built.
 
-use super::kitchen::INSIDE;
+use super::inputs::BUILD_FOLDER;
 use crate::recipe::Recipe;
-use crate::unpack::Flaw;
-use crate::unpack::tree::Tree;
+use crate::unpack::UnpackError;
+use crate::unpack::tree::RootTree;
 
 /// Files and folders that are removed.
-const REMOVED: &[&str] = &[
-    INSIDE,
+const REMOVED_PATHS: &[&str] = &[
+    BUILD_FOLDER,
     "etc/resolv.conf",
     "etc/hostname",
     "etc/hosts",
@@ -27,7 +27,7 @@ const REMOVED: &[&str] = &[
 ];
 
 /// Folders that are emptied but kept.
-const EMPTIED: &[&str] = &[
+const EMPTIED_FOLDERS: &[&str] = &[
     "dev",
     "proc",
     "sys",
@@ -44,7 +44,7 @@ const EMPTIED: &[&str] = &[
     "etc/apt/auth.conf.d",
 ];
 
-pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
+pub(super) fn remove_host_traces(tree: &mut RootTree, recipe: &Recipe) -> Result<(), UnpackError> {
     // Files of the recipe are kept.
     let is_asked_for = |path: &str| {
         let inside = |file: &String| {
@@ -56,10 +56,10 @@ pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
         };
         recipe.files.keys().any(inside)
     };
-    for path in REMOVED.iter().filter(|path| !is_asked_for(path)) {
+    for path in REMOVED_PATHS.iter().filter(|path| !is_asked_for(path)) {
         tree.remove(path)?;
     }
-    for path in EMPTIED.iter().filter(|path| !is_asked_for(path)) {
+    for path in EMPTIED_FOLDERS.iter().filter(|path| !is_asked_for(path)) {
         tree.empty(path)?;
     }
     // An empty `machine-id` is filled in on first boot.
@@ -69,7 +69,7 @@ pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
             "etc/hosts",
             "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
         ),
-        ("etc/apt/sources.list", public_archives(recipe)),
+        ("etc/apt/sources.list", public_sources_list(recipe)),
     ] {
         if !is_asked_for(path) {
             tree.write(path, 0o644, content.as_bytes())?;
@@ -79,7 +79,7 @@ pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
 }
 
 /// A `sources.list` with Debian's public archives for the suite.
-fn public_archives(recipe: &Recipe) -> String {
+fn public_sources_list(recipe: &Recipe) -> String {
     let suite = &recipe.suite;
     format!(
         "deb http://deb.debian.org/debian {suite} main\n\

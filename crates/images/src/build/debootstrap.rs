@@ -5,13 +5,13 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-use super::kitchen::{INSIDE, Kitchen};
-use super::mmdebstrap::tethered;
+use super::inputs::{BUILD_FOLDER, BuildInputs};
+use super::mmdebstrap::command_tied_to_parent;
 use crate::error::ImageError;
-use crate::programs::Programs;
+use crate::programs::HostPrograms;
 
 /// Runs in its own mount namespace. The tar goes to stdout, all messages go to stderr.
-const SCRIPT: &str = r#"set -eu
+const BUILD_SCRIPT: &str = r#"set -eu
 exec 3>&1 1>&2
 root=$TMPDIR/root
 debootstrap --variant=minbase $KEYRING "$SUITE" "$root" "$MIRROR"
@@ -41,8 +41,8 @@ tar -C "$root" --one-file-system --sort=name --numeric-owner --format=pax -cf - 
 "#;
 
 pub(super) fn command(
-    programs: &Programs,
-    kitchen: &Kitchen,
+    programs: &HostPrograms,
+    kitchen: &BuildInputs,
 ) -> io::Result<Result<Command, ImageError>> {
     if programs.find("debootstrap").is_none() {
         return Ok(Err(ImageError::NoBuilder));
@@ -51,7 +51,7 @@ pub(super) fn command(
         let why = "debootstrap needs root, and mmdebstrap is not installed";
         return Ok(Err(ImageError::Unprivileged(why)));
     }
-    let script = SCRIPT.replace("INSIDE", INSIDE);
+    let script = BUILD_SCRIPT.replace("INSIDE", BUILD_FOLDER);
     fs::write(kitchen.folder.join("build"), script)?;
     let options: Vec<String> = kitchen
         .options
@@ -63,7 +63,7 @@ pub(super) fn command(
         .keyring
         .as_ref()
         .map(|path| path.display().to_string());
-    let mut command = tethered(programs, true);
+    let mut command = command_tied_to_parent(programs, true);
     command.args(["/bin/sh", "build"]);
     command.current_dir(&kitchen.folder);
     command.env_clear().env("PATH", programs.path_variable());

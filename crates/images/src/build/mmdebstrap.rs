@@ -5,23 +5,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::kitchen::{INSIDE, Kitchen};
+use super::inputs::{BUILD_FOLDER, BuildInputs};
 use crate::error::ImageError;
-use crate::programs::Programs;
+use crate::programs::HostPrograms;
 
 /// The command that writes a root to stdout as a tar. `None` if the program is not installed.
 pub(super) fn command(
-    programs: &Programs,
-    kitchen: &Kitchen,
+    programs: &HostPrograms,
+    kitchen: &BuildInputs,
 ) -> Result<Option<Command>, ImageError> {
     let Some(mmdebstrap) = programs.find("mmdebstrap") else {
         return Ok(None);
     };
     let is_root = nix::unistd::geteuid().is_root();
     if !is_root {
-        check_identities(programs)?;
+        check_subordinate_ids(programs)?;
     }
-    let mut command = tethered(programs, is_root);
+    let mut command = command_tied_to_parent(programs, is_root);
     command.arg(mmdebstrap);
     command.arg(if is_root {
         "--mode=root"
@@ -39,10 +39,10 @@ pub(super) fn command(
     if kitchen.has_commands {
         // stdout is the tar, so commands must not write to it.
         command.arg(format!(
-            "--customize-hook=chroot \"$1\" /bin/sh /{INSIDE}/run >&2"
+            "--customize-hook=chroot \"$1\" /bin/sh /{BUILD_FOLDER}/run >&2"
         ));
     }
-    command.arg(format!("--customize-hook=rm -rf \"$1/{INSIDE}\""));
+    command.arg(format!("--customize-hook=rm -rf \"$1/{BUILD_FOLDER}\""));
     command.args([&kitchen.suite, "-", "archives.sources"]);
     command.current_dir(&kitchen.folder);
     command.env_clear().env("PATH", programs.path_variable());
@@ -54,7 +54,7 @@ pub(super) fn command(
 
 /// The start of a command that is killed when this process dies. As root it runs in its own PID and mount
 /// namespace, so that its children and mounts go too.
-pub(super) fn tethered(programs: &Programs, is_root: bool) -> Command {
+pub(super) fn command_tied_to_parent(programs: &HostPrograms, is_root: bool) -> Command {
     let mut words: Vec<PathBuf> = Vec::new();
     let mut add = |all: &[&str]| words.extend(all.iter().map(PathBuf::from));
     if let Some(setpriv) = programs.find("setpriv").as_deref().and_then(Path::to_str) {
@@ -79,7 +79,7 @@ pub(super) fn tethered(programs: &Programs, is_root: bool) -> Command {
 }
 
 /// Checks that the user has subordinate user and group ids, which builds without root need.
-fn check_identities(programs: &Programs) -> Result<(), ImageError> {
+fn check_subordinate_ids(programs: &HostPrograms) -> Result<(), ImageError> {
     if programs.find("newuidmap").is_none() || programs.find("newgidmap").is_none() {
         return Err(ImageError::Unprivileged("newuidmap is not installed"));
     }

@@ -1,20 +1,20 @@
 //! Where packages come from and how the network is reached. The defaults are the host's: its package
 //! archives and keys, its proxies, its trusted certificates.
 //!
-//! Entry type: [`Sources`].
+//! Entry type: [`PackageSources`].
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::programs::Programs;
+use crate::programs::HostPrograms;
 
 /// Debian's archive keys, if the host has them.
-const DEBIAN_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Prefixes of the apt settings that configure network access.
-const OPTIONS: [&str; 3] = [
+const APT_OPTION_PREFIXES: [&str; 3] = [
     "Acquire::http",
     "Acquire::https",
     "Acquire::Check-Valid-Until",
@@ -22,8 +22,8 @@ const OPTIONS: [&str; 3] = [
 
 /// The host's network and package settings for a build. None of them stay in the image.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
-    archives: Vec<Archive>,
+pub struct PackageSources {
+    archives: Vec<PackageArchive>,
     pub(super) options: Vec<String>,
     /// Proxy variables.
     pub env: Vec<(String, String)>,
@@ -31,9 +31,9 @@ pub struct Sources {
     pub certificates: Option<Vec<u8>>,
 }
 
-impl Sources {
+impl PackageSources {
     /// Reads the host's settings; `apt` is its `/etc/apt`.
-    pub fn of_host(apt: &Path, programs: &Programs) -> Self {
+    pub fn of_host(apt: &Path, programs: &HostPrograms) -> Self {
         let mut files = vec![apt.join("sources.list")];
         let parts = fs::read_dir(apt.join("sources.list.d"));
         let mut parts: Vec<PathBuf> = parts
@@ -48,8 +48,8 @@ impl Sources {
         for file in files {
             let text = fs::read_to_string(&file).unwrap_or_default();
             match file.extension().and_then(|end| end.to_str()) {
-                Some("sources") => archives.extend(stanzas(&text)),
-                Some("list") => archives.extend(text.lines().filter_map(one_line)),
+                Some("sources") => archives.extend(parse_deb822(&text)),
+                Some("list") => archives.extend(text.lines().filter_map(parse_list_line)),
                 _ => {}
             }
         }
@@ -61,13 +61,13 @@ impl Sources {
     }
 
     /// The host's archives that have the suite, or Debian's public ones if the host has none.
-    pub(super) fn archives(&self, suite: &str, mirror: Option<&str>) -> Vec<Archive> {
+    pub(super) fn archives(&self, suite: &str, mirror: Option<&str>) -> Vec<PackageArchive> {
         let known = |path: &str| Path::new(path).exists().then(|| path.to_owned());
-        let debian = |uri: &str, suites: &[String]| Archive {
+        let debian = |uri: &str, suites: &[String]| PackageArchive {
             uris: vec![uri.to_owned()],
             suites: suites.to_vec(),
             components: vec!["main".to_owned()],
-            signed_by: known(DEBIAN_KEYS),
+            signed_by: known(DEBIAN_KEYRING),
         };
         let updates = format!("{suite}-updates");
         let security = format!("{suite}-security");
@@ -75,10 +75,10 @@ impl Sources {
             return vec![debian(mirror, &[suite.to_owned()])];
         }
         let is_wanted = |one: &String| [suite, &updates, &security].contains(&one.as_str());
-        let of_host: Vec<Archive> = self
+        let of_host: Vec<PackageArchive> = self
             .archives
             .iter()
-            .map(|archive| Archive {
+            .map(|archive| PackageArchive {
                 suites: archive
                     .suites
                     .iter()
@@ -89,7 +89,7 @@ impl Sources {
             })
             .filter(|archive| !archive.suites.is_empty())
             .collect();
-        let has_suite = |archive: &Archive| archive.suites.iter().any(|one| one == suite);
+        let has_suite = |archive: &PackageArchive| archive.suites.iter().any(|one| one == suite);
         if of_host.iter().any(has_suite) {
             of_host
         } else {
@@ -103,7 +103,7 @@ impl Sources {
 
 /// A package archive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Archive {
+pub(super) struct PackageArchive {
     uris: Vec<String>,
     suites: Vec<String>,
     components: Vec<String>,
@@ -111,7 +111,7 @@ pub(super) struct Archive {
     signed_by: Option<String>,
 }
 
-impl Archive {
+impl PackageArchive {
     pub(super) fn uri(&self) -> &str {
         self.uris.first().map_or("", String::as_str)
     }
@@ -122,7 +122,7 @@ impl Archive {
     }
 }
 
-impl fmt::Display for Archive {
+impl fmt::Display for PackageArchive {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "Types: deb")?;
         writeln!(formatter, "URIs: {}", self.uris.join(" "))?;
@@ -137,7 +137,7 @@ impl fmt::Display for Archive {
 
 /// Parses a `.sources` file (deb822): paragraphs of fields. A line that starts with a space continues the
 /// field above.
-fn stanzas(text: &str) -> Vec<Archive> {
+fn parse_deb822(text: &str) -> Vec<PackageArchive> {
     let mut archives = Vec::new();
     for paragraph in text.split("\n\n") {
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -158,7 +158,7 @@ fn stanzas(text: &str) -> Vec<Archive> {
         };
         let is_off = field("enabled").is_some_and(|(_, value)| value == "no");
         if words("types").iter().any(|kind| kind == "deb") && !is_off {
-            archives.push(Archive {
+            archives.push(PackageArchive {
                 uris: words("uris"),
                 suites: words("suites"),
                 components: words("components"),
@@ -170,7 +170,7 @@ fn stanzas(text: &str) -> Vec<Archive> {
 }
 
 /// Parses a line of a `.list` file: `deb [signed-by=FILE] URI SUITE COMPONENT…`.
-fn one_line(line: &str) -> Option<Archive> {
+fn parse_list_line(line: &str) -> Option<PackageArchive> {
     let line = line.split('#').next()?.trim();
     let mut rest = line.strip_prefix("deb")?.trim_start();
     if line.starts_with("deb-src") {
@@ -186,7 +186,7 @@ fn one_line(line: &str) -> Option<Archive> {
         rest = after;
     }
     let mut words = rest.split_whitespace().map(str::to_owned);
-    Some(Archive {
+    Some(PackageArchive {
         uris: vec![words.next()?],
         suites: vec![words.next()?],
         components: words.collect(),
@@ -195,7 +195,7 @@ fn one_line(line: &str) -> Option<Archive> {
 }
 
 /// The host's apt settings for network access, such as proxies.
-fn options(programs: &Programs) -> Vec<String> {
+fn options(programs: &HostPrograms) -> Vec<String> {
     let Some(program) = programs.find("apt-config") else {
         return Vec::new();
     };
@@ -209,7 +209,9 @@ fn options(programs: &Programs) -> Vec<String> {
     String::from_utf8_lossy(&text)
         .lines()
         .filter(|line| {
-            let is_meant = OPTIONS.iter().any(|start| line.starts_with(start));
+            let is_meant = APT_OPTION_PREFIXES
+                .iter()
+                .any(|start| line.starts_with(start));
             is_meant && !line.ends_with(" \"\";") && !line.contains("::Auto-Detect")
         })
         .map(|line| line.trim_end_matches(';').to_owned())
@@ -220,13 +222,13 @@ fn options(programs: &Programs) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const NEW: &str = "Types: deb deb-src\nURIs: http://one/debian\n# a remark\n\
+    const DEB822_SOURCES: &str = "Types: deb deb-src\nURIs: http://one/debian\n# a remark\n\
         Suites: bookworm bookworm-updates bookworm-backports\nComponents: main contrib\n\
         Signed-By:\n -----BEGIN\n .\n abc\n\n\
         Types: deb\nURIs: http://two\nSuites: nodistro\nComponents: main\n\n\
         Types: deb\nEnabled: no\nURIs: http://three\nSuites: bookworm\nComponents: main\n";
 
-    const OLD: &str = "# deb http://no bookworm main\n\
+    const SOURCES_LIST: &str = "# deb http://no bookworm main\n\
         deb [arch=amd64 signed-by=/keys.gpg] http://four bookworm-security main # remark\n\
         deb-src http://no bookworm main\n\
         deb http://five trixie main\n";
@@ -235,13 +237,13 @@ mod tests {
     fn check(suite: &str, mirror: Option<&str>, expected: &str) {
         let apt = tempfile::tempdir().unwrap();
         fs::create_dir(apt.path().join("sources.list.d")).unwrap();
-        fs::write(apt.path().join("sources.list"), OLD).unwrap();
-        fs::write(apt.path().join("sources.list.d/a.sources"), NEW).unwrap();
-        fs::write(apt.path().join("sources.list.d/a.save"), OLD).unwrap();
-        let sources = Sources::of_host(apt.path(), &Programs::in_folders([apt.path()]));
+        fs::write(apt.path().join("sources.list"), SOURCES_LIST).unwrap();
+        fs::write(apt.path().join("sources.list.d/a.sources"), DEB822_SOURCES).unwrap();
+        fs::write(apt.path().join("sources.list.d/a.save"), SOURCES_LIST).unwrap();
+        let sources = PackageSources::of_host(apt.path(), &HostPrograms::in_folders([apt.path()]));
         let archives = sources.archives(suite, mirror).into_iter().map(|one| {
             // Ignored: the test must not depend on whether the host has Debian's keys.
-            let keys = one.signed_by.clone().filter(|keys| keys != DEBIAN_KEYS);
+            let keys = one.signed_by.clone().filter(|keys| keys != DEBIAN_KEYRING);
             let keys = keys.unwrap_or_default().replace('\n', "|");
             format!(
                 "{} {} {} {keys}",

@@ -4,7 +4,7 @@
 use std::path::{Component, Path};
 
 /// The mode of a file for which the recipe gives none.
-const USUAL: u32 = 0o644;
+const DEFAULT_FILE_MODE: u32 = 0o644;
 
 pub(super) fn suite(suite: &str) -> Result<String, String> {
     let is_suite = suite.starts_with(|letter: char| letter.is_ascii_lowercase())
@@ -45,7 +45,7 @@ pub(super) fn mirror(mirror: &str) -> Result<String, String> {
 
 pub(super) fn mode(mode: Option<&str>, path: &str) -> Result<u32, String> {
     let Some(text) = mode else {
-        return Ok(USUAL);
+        return Ok(DEFAULT_FILE_MODE);
     };
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 && !text.starts_with('+') => Ok(mode),
@@ -56,7 +56,7 @@ pub(super) fn mode(mode: Option<&str>, path: &str) -> Result<u32, String> {
 }
 
 /// An absolute path in the image; returned without repeated slashes and `.`.
-pub(super) fn inside(path: &str) -> Result<String, String> {
+pub(super) fn path_in_image(path: &str) -> Result<String, String> {
     let wrong = || format!("`{path}` is not an absolute file path such as `/etc/motd`");
     let mut clean = String::new();
     if path.ends_with('/') || path.contains('\0') {
@@ -80,7 +80,7 @@ pub(super) fn inside(path: &str) -> Result<String, String> {
 }
 
 /// A file beside the recipe or below it.
-pub(super) fn relative(source: &str) -> Result<(), String> {
+pub(super) fn path_beside_recipe(source: &str) -> Result<(), String> {
     let is_normal = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !source.is_empty() && Path::new(source).components().all(is_normal) {
         Ok(())

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawRecipe {
     /// `debian:bookworm`, or the name of a recipe that is part of the program.
     pub(super) from: String,
     #[serde(default)]

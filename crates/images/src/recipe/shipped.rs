@@ -1,7 +1,7 @@
 //! The recipes that are part of the program, from `recipes` in the repository.
 
 /// Names and texts.
-pub const SHIPPED: &[(&str, &str)] = &[
+pub const SHIPPED_RECIPES: &[(&str, &str)] = &[
     ("base", include_str!("../../../../recipes/base.toml")),
     ("desktop", include_str!("../../../../recipes/desktop.toml")),
 ];

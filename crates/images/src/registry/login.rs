@@ -1,6 +1,6 @@
 //! Registry logins, in the file format of Docker and Podman. Reads no file: the caller passes the text.
 //!
-//! Entry type: [`Login`].
+//! Entry type: [`RegistryLogin`].
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// Credentials for a registry.
 #[derive(Debug, Clone, Default)]
-pub enum Login {
+pub enum RegistryLogin {
     #[default]
     Nobody,
     Password {
@@ -21,7 +21,7 @@ pub enum Login {
     },
 }
 
-impl Login {
+impl RegistryLogin {
     pub(super) fn to_auth(&self) -> RegistryAuth {
         match self {
             Self::Nobody => RegistryAuth::Anonymous,
@@ -33,22 +33,22 @@ impl Login {
 }
 
 #[derive(Deserialize)]
-struct Logins {
+struct AuthFile {
     #[serde(default)]
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, AuthEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct AuthEntry {
     #[serde(default)]
     auth: String,
 }
 
 /// The login for a registry in the text of a `config.json` or `auth.json`. Credential helpers that such a
 /// file names are not called.
-pub fn logins(text: &str, registry: &str) -> Login {
-    let Ok(logins) = serde_json::from_str::<Logins>(text) else {
-        return Login::Nobody;
+pub fn logins(text: &str, registry: &str) -> RegistryLogin {
+    let Ok(logins) = serde_json::from_str::<AuthFile>(text) else {
+        return RegistryLogin::Nobody;
     };
     let is_meant = |key: &str| {
         let host = key.split_once("://").map_or(key, |(_, rest)| rest);
@@ -61,7 +61,7 @@ pub fn logins(text: &str, registry: &str) -> Login {
         .find_map(|(_, entry)| {
             let pair = String::from_utf8(BASE64.decode(&entry.auth).ok()?).ok()?;
             let (user, password) = pair.split_once(':')?;
-            Some(Login::Password {
+            Some(RegistryLogin::Password {
                 user: user.to_owned(),
                 password: password.trim_end_matches('\0').into(),
             })
@@ -76,8 +76,10 @@ mod tests {
     #[track_caller]
     fn check(text: &str, registry: &str, expected: Option<(&str, &str)>) {
         let found = match logins(text, registry) {
-            Login::Nobody => None,
-            Login::Password { user, password } => Some((user, password.expose_secret().to_owned())),
+            RegistryLogin::Nobody => None,
+            RegistryLogin::Password { user, password } => {
+                Some((user, password.expose_secret().to_owned()))
+            }
         };
         let found = found
             .as_ref()

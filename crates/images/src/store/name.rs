@@ -2,16 +2,16 @@
 
 use crate::error::ImageError;
 
-const MAX: usize = 100;
+const MAX_NAME_LEN: usize = 100;
 
 /// Letters, digits, `.`, `_`, `-` and `:`, beginning with a letter or a digit.
 pub fn check_name(name: &str) -> Result<(), ImageError> {
     let is_first = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
     let is_known = |letter: char| letter.is_ascii_alphanumeric() || "._-:".contains(letter);
-    if is_first && name.len() <= MAX && name.chars().all(is_known) {
+    if is_first && name.len() <= MAX_NAME_LEN && name.chars().all(is_known) {
         Ok(())
     } else {
-        Err(ImageError::Name(name.chars().take(MAX).collect()))
+        Err(ImageError::Name(name.chars().take(MAX_NAME_LEN).collect()))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::ImageError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Origin {
+pub enum ImageOrigin {
     /// Built here.
     Recipe {
         /// The suite that it was built on, such as `debian:bookworm`.
@@ -34,15 +34,15 @@ pub enum Origin {
 
 /// The image that a name refers to.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Named {
+pub(super) struct NameRecord {
     pub(super) digest: Digest,
-    pub(super) origin: Origin,
+    pub(super) origin: ImageOrigin,
     pub(super) named: Timestamp,
 }
 
 /// The metadata of a root.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct RootRecord {
     pub(super) bytes: u64,
     pub(super) entries: u64,
     pub(super) skipped: u64,

@@ -1,7 +1,7 @@
 //! Folders in which images are made. A process locks its folder as long as it lives, so that folders of dead
 //! processes can be recognised and removed.
 //!
-//! Entry type: [`Work`].
+//! Entry type: [`WorkFolder`].
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,22 +11,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::programs::Programs;
+use crate::programs::HostPrograms;
 
 /// A file that holds the path of a scratch folder outside the store.
-const ELSEWHERE: &str = "elsewhere";
+const SCRATCH_PATH_FILE: &str = "elsewhere";
 /// The prefix of such folders' names.
-const ELSEWHERE_NAME: &str = "hotcell-image-";
+const SCRATCH_PREFIX: &str = "hotcell-image-";
 
 /// A folder for one image that is being made. Removed on drop.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct WorkFolder {
     folder: PathBuf,
     /// Released only after the folder is removed.
     _lock: File,
 }
 
-impl Work {
+impl WorkFolder {
     /// Must be called under the lock of the store, as the removal of stale folders must.
     pub(super) fn begin(store: &Path) -> io::Result<Self> {
         let parent = store.join("work");
@@ -71,9 +71,9 @@ impl Work {
         fs::set_permissions(&self.folder, open.clone())?;
         let scratch = if is_for_others && !self.folder.ancestors().all(is_open) {
             let mut builder = tempfile::Builder::new();
-            let elsewhere = builder.prefix(ELSEWHERE_NAME).tempdir_in("/tmp")?.keep();
+            let elsewhere = builder.prefix(SCRATCH_PREFIX).tempdir_in("/tmp")?.keep();
             fs::write(
-                self.folder.join(ELSEWHERE),
+                self.folder.join(SCRATCH_PATH_FILE),
                 elsewhere.as_os_str().as_bytes(),
             )?;
             elsewhere
@@ -87,20 +87,20 @@ impl Work {
     }
 
     /// Removes the folder. Unlike dropping, reports errors.
-    pub(super) fn end(self, programs: &Programs) -> io::Result<()> {
-        clear(&self.folder, programs)
+    pub(super) fn end(self, programs: &HostPrograms) -> io::Result<()> {
+        remove_work_folder(&self.folder, programs)
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkFolder {
     fn drop(&mut self) {
         // On failure, the next process that removes stale folders tries again.
-        let _ = clear(&self.folder, &Programs::default());
+        let _ = remove_work_folder(&self.folder, &HostPrograms::default());
     }
 }
 
 /// Removes the folders of dead processes.
-pub(super) fn sweep(store: &Path, programs: &Programs) -> io::Result<()> {
+pub(super) fn remove_stale(store: &Path, programs: &HostPrograms) -> io::Result<()> {
     let entries = match fs::read_dir(store.join("work")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -112,30 +112,30 @@ pub(super) fn sweep(store: &Path, programs: &Programs) -> io::Result<()> {
             Err(_) => true,
         };
         if is_dead {
-            clear(&folder, programs)?;
+            remove_work_folder(&folder, programs)?;
         }
     }
     Ok(())
 }
 
 /// Removes a work folder, and its scratch folder in `/tmp` if it has one.
-fn clear(folder: &Path, programs: &Programs) -> io::Result<()> {
-    if let Ok(elsewhere) = fs::read(folder.join(ELSEWHERE)) {
+fn remove_work_folder(folder: &Path, programs: &HostPrograms) -> io::Result<()> {
+    if let Ok(elsewhere) = fs::read(folder.join(SCRATCH_PATH_FILE)) {
         let elsewhere = Path::new(OsStr::from_bytes(&elsewhere)).to_owned();
         let is_ours = elsewhere.parent() == Some(Path::new("/tmp"))
             && elsewhere
                 .file_name()
-                .is_some_and(|name| name.as_bytes().starts_with(ELSEWHERE_NAME.as_bytes()));
+                .is_some_and(|name| name.as_bytes().starts_with(SCRATCH_PREFIX.as_bytes()));
         if is_ours {
-            remove(&elsewhere, programs)?;
+            remove_folder(&elsewhere, programs)?;
         }
     }
-    remove(folder, programs)
+    remove_folder(folder, programs)
 }
 
 /// Removes a folder, even if some of its files belong to the user's subordinate ids. A build in a user
 /// namespace leaves such files when it is killed.
-fn remove(folder: &Path, programs: &Programs) -> io::Result<()> {
+fn remove_folder(folder: &Path, programs: &HostPrograms) -> io::Result<()> {
     let outcome = match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome,

@@ -1,6 +1,6 @@
 //! Limits for unpacking, and the readers that enforce them on streams.
 //!
-//! Entry types: [`Limits`] for callers of the crate, [`Budget`] and [`unpacked`] inside it.
+//! Entry types: [`UnpackLimits`] for callers of the crate, [`UnpackBudget`] and [`unpacked`] inside it.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,11 +9,11 @@ use std::rc::Rc;
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::flaw::Flaw;
+use super::error::UnpackError;
 
 /// Limits for a whole image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct UnpackLimits {
     /// Uncompressed bytes.
     pub bytes: u64,
     /// Files, folders and links.
@@ -24,7 +24,7 @@ pub struct Limits {
     pub layers: usize,
 }
 
-impl Default for Limits {
+impl Default for UnpackLimits {
     fn default() -> Self {
         Self {
             bytes: 32 << 30,
@@ -36,18 +36,18 @@ impl Default for Limits {
 }
 
 /// The compression ratio is not checked for fewer uncompressed bytes.
-const HARMLESS: u64 = 16 << 20;
+const MIN_RATIO_CHECK_BYTES: u64 = 16 << 20;
 
 /// What remains of the limits.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget {
-    limits: Limits,
+pub(crate) struct UnpackBudget {
+    limits: UnpackLimits,
     bytes: Rc<Cell<u64>>,
     entries: u64,
 }
 
-impl Budget {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl UnpackBudget {
+    pub(crate) fn new(limits: UnpackLimits) -> Self {
         Self {
             limits,
             bytes: Rc::new(Cell::new(limits.bytes)),
@@ -55,21 +55,21 @@ impl Budget {
         }
     }
 
-    pub(crate) fn charge_entry(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn charge_entry(&mut self) -> Result<(), UnpackError> {
         self.entries = self
             .entries
             .checked_sub(1)
-            .ok_or(Flaw::TooMany(self.limits.entries))?;
+            .ok_or(UnpackError::TooMany(self.limits.entries))?;
         Ok(())
     }
 
     /// Charges the holes of a sparse file of this size. Its content is charged when it is read.
-    pub(crate) fn charge_size(&self, size: u64, content: u64) -> Result<(), Flaw> {
+    pub(crate) fn charge_holes(&self, size: u64, content: u64) -> Result<(), UnpackError> {
         let holes = size.saturating_sub(content);
         let left = self.bytes.get().checked_sub(holes);
         match left {
             Some(left) if content <= left => self.bytes.set(left),
-            _ => return Err(Flaw::TooLarge(self.limits.bytes)),
+            _ => return Err(UnpackError::TooLarge(self.limits.bytes)),
         }
         Ok(())
     }
@@ -78,20 +78,20 @@ impl Budget {
 /// Decompresses a stream (gzip, zstd or plain). The output is charged to the budget as it is read.
 pub(crate) fn unpacked<'a, R: Read + 'a>(
     packed: R,
-    budget: &Budget,
+    budget: &UnpackBudget,
 ) -> io::Result<Box<dyn Read + 'a>> {
     let taken = Rc::new(Cell::new(0));
-    let counted = Counted {
+    let counted = CountingReader {
         inner: packed,
         taken: Rc::clone(&taken),
     };
     let mut packed = BufReader::with_capacity(1 << 16, counted);
     let unpacked: Box<dyn Read + 'a> = match packing(packed.fill_buf()?) {
-        Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
-        Packing::Zstd => Box::new(Frames::new(packed)),
-        Packing::None => Box::new(packed),
+        Compression::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Compression::Zstd => Box::new(ZstdFrames::new(packed)),
+        Compression::None => Box::new(packed),
     };
-    Ok(Box::new(Metered {
+    Ok(Box::new(LimitedReader {
         inner: unpacked,
         taken,
         given: 0,
@@ -101,28 +101,28 @@ pub(crate) fn unpacked<'a, R: Read + 'a>(
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Compression {
     None,
     Gzip,
     Zstd,
 }
 
 /// Detected by magic bytes.
-pub(crate) fn packing(start: &[u8]) -> Packing {
+pub(crate) fn packing(start: &[u8]) -> Compression {
     match start {
-        [0x1f, 0x8b, ..] => Packing::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
-        _ => Packing::None,
+        [0x1f, 0x8b, ..] => Compression::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
+        _ => Compression::None,
     }
 }
 
 /// Counts the bytes that are read from a stream.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     taken: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         self.taken.set(self.taken.get() + length as u64);
@@ -131,42 +131,42 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Decodes all zstd frames up to the end of the stream.
-struct Frames<R: Read> {
-    state: State<R>,
+struct ZstdFrames<R: Read> {
+    state: FrameState<R>,
 }
 
-enum State<R: Read> {
+enum FrameState<R: Read> {
     Between(R),
     Inside(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
     Broken,
 }
 
-impl<R: BufRead> Frames<R> {
+impl<R: BufRead> ZstdFrames<R> {
     fn new(packed: R) -> Self {
-        let state = State::Between(packed);
+        let state = FrameState::Between(packed);
         Self { state }
     }
 }
 
-impl<R: BufRead> Read for Frames<R> {
+impl<R: BufRead> Read for ZstdFrames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match std::mem::replace(&mut self.state, State::Broken) {
-                State::Broken => return Err(io::ErrorKind::InvalidData.into()),
-                State::Between(mut packed) => {
+            match std::mem::replace(&mut self.state, FrameState::Broken) {
+                FrameState::Broken => return Err(io::ErrorKind::InvalidData.into()),
+                FrameState::Between(mut packed) => {
                     if packed.fill_buf()?.is_empty() {
-                        self.state = State::Between(packed);
+                        self.state = FrameState::Between(packed);
                         return Ok(0);
                     }
                     let decoder = StreamingDecoder::new(packed)
                         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                    self.state = State::Inside(Box::new(decoder));
+                    self.state = FrameState::Inside(Box::new(decoder));
                 }
-                State::Inside(mut decoder) => {
+                FrameState::Inside(mut decoder) => {
                     let length = decoder.read(buffer)?;
                     self.state = match length {
-                        0 => State::Between(decoder.into_inner()),
-                        _ => State::Inside(decoder),
+                        0 => FrameState::Between(decoder.into_inner()),
+                        _ => FrameState::Inside(decoder),
                     };
                     if length > 0 {
                         return Ok(length);
@@ -178,25 +178,25 @@ impl<R: BufRead> Read for Frames<R> {
 }
 
 /// Enforces the limits on an uncompressed stream.
-struct Metered<R> {
+struct LimitedReader<R> {
     inner: R,
     taken: Rc<Cell<u64>>,
     given: u64,
-    limits: Limits,
+    limits: UnpackLimits,
     bytes: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)? as u64;
         self.given += length;
-        let Limits { bytes, ratio, .. } = self.limits;
+        let UnpackLimits { bytes, ratio, .. } = self.limits;
         match self.bytes.get().checked_sub(length) {
             Some(left) => self.bytes.set(left),
-            None => return Err(Flaw::TooLarge(bytes).into_io()),
+            None => return Err(UnpackError::TooLarge(bytes).into_io()),
         }
-        if self.given > HARMLESS && self.given / ratio > self.taken.get() {
-            return Err(Flaw::Bomb(ratio).into_io());
+        if self.given > MIN_RATIO_CHECK_BYTES && self.given / ratio > self.taken.get() {
+            return Err(UnpackError::Bomb(ratio).into_io());
         }
         Ok(length as usize)
     }

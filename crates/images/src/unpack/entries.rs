@@ -1,36 +1,36 @@
 //! Reads a tar, header by header. Never trusts a length before it is checked against a limit. Touches no
 //! files: names and links are passed on unchecked.
 //!
-//! Entry type: [`Entries`].
+//! Entry type: [`TarReader`].
 
 use std::io::{self, Read};
 
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-use super::flaw::Flaw;
-use super::pax::{self, Pax};
+use super::error::UnpackError;
+use super::pax::{self, PaxHeader};
 
-const BLOCK: usize = 512;
+const TAR_BLOCK_BYTES: usize = 512;
 
 /// The largest long name or extended header that is read.
-const MAX_EXTENSION: u64 = 1 << 20;
+const MAX_EXTENSION_BYTES: u64 = 1 << 20;
 
 /// The maximum number of pieces of a sparse file.
-const MAX_PIECES: usize = 1 << 16;
+const MAX_SPARSE_PIECES: usize = 1 << 16;
 
 /// An entry of a tar.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TarEntry {
     pub(crate) name: Vec<u8>,
     /// The target, if it is a link.
     pub(crate) link: Vec<u8>,
     pub(crate) mode: u32,
     pub(crate) mtime: i64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TarEntryKind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TarEntryKind {
     File {
         /// Including holes.
         real_size: u64,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 /// Reads the entries of a stream in order.
-pub(crate) struct Entries<R> {
+pub(crate) struct TarReader<R> {
     stream: R,
     /// Unread bytes of the current entry.
     content: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Entries<R> {
     is_over: bool,
 }
 
-impl<R: Read> Entries<R> {
+impl<R: Read> TarReader<R> {
     pub(crate) fn new(stream: R) -> Self {
         Self {
             stream,
@@ -78,22 +78,22 @@ impl<R: Read> Entries<R> {
     }
 
     /// A reader of the current entry's content.
-    pub(crate) fn content(&mut self) -> Content<'_, R> {
-        Content(self)
+    pub(crate) fn content(&mut self) -> EntryContent<'_, R> {
+        EntryContent(self)
     }
 
-    pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, Flaw> {
+    pub(crate) fn next_entry(&mut self) -> Result<Option<TarEntry>, UnpackError> {
         let (mut long_name, mut long_link, mut pax) = (None, None, None);
         loop {
             let Some(header) = self.next_header()? else {
                 return match (long_name, long_link, pax) {
                     (None, None, None) => Ok(None),
-                    _ => Err(Flaw::Malformed("it ends after an extended header")),
+                    _ => Err(UnpackError::Malformed("it ends after an extended header")),
                 };
             };
             match header.entry_type() {
-                EntryType::GNULongName => long_name = Some(without_end(self.extension()?)),
-                EntryType::GNULongLink => long_link = Some(without_end(self.extension()?)),
+                EntryType::GNULongName => long_name = Some(trim_nuls(self.extension()?)),
+                EntryType::GNULongLink => long_link = Some(trim_nuls(self.extension()?)),
                 EntryType::XHeader => pax = Some(pax::parse(&self.extension()?)?),
                 EntryType::XGlobalHeader => drop(self.extension()?),
                 _ => {
@@ -109,8 +109,8 @@ impl<R: Read> Entries<R> {
         header: &Header,
         long_name: Option<Vec<u8>>,
         long_link: Option<Vec<u8>>,
-        pax: Pax,
-    ) -> Result<Entry, Flaw> {
+        pax: PaxHeader,
+    ) -> Result<TarEntry, UnpackError> {
         if let Some(size) = pax.size {
             self.expect_content(size);
         }
@@ -121,8 +121,8 @@ impl<R: Read> Entries<R> {
             .or_else(|| header.link_name_bytes().map(|link| link.into_owned()))
             .unwrap_or_default();
         let kind = self.kind(header, &name)?;
-        let number = |_| Flaw::Malformed("a header has an invalid number");
-        Ok(Entry {
+        let number = |_| UnpackError::Malformed("a header has an invalid number");
+        Ok(TarEntry {
             mode: header.mode().map_err(number)?,
             mtime: match pax.mtime {
                 Some(mtime) => mtime,
@@ -134,27 +134,27 @@ impl<R: Read> Entries<R> {
         })
     }
 
-    fn kind(&mut self, header: &Header, name: &[u8]) -> Result<Kind, Flaw> {
-        let file = |real_size| Kind::File {
+    fn kind(&mut self, header: &Header, name: &[u8]) -> Result<TarEntryKind, UnpackError> {
+        let file = |real_size| TarEntryKind::File {
             real_size,
             pieces: None,
         };
         Ok(match header.entry_type() {
             // Old archives store a folder as a file whose name ends with a slash.
-            EntryType::Regular if name.ends_with(b"/") => Kind::Folder,
+            EntryType::Regular if name.ends_with(b"/") => TarEntryKind::Folder,
             EntryType::Regular | EntryType::Continuous => file(self.content),
             EntryType::GNUSparse => self.sparse(header)?,
-            EntryType::Directory => Kind::Folder,
-            EntryType::Symlink => Kind::Symlink,
-            EntryType::Link => Kind::HardLink,
-            EntryType::Char | EntryType::Block | EntryType::Fifo => Kind::Special,
-            _ => return Err(Flaw::Unsupported("has an entry of an unknown kind")),
+            EntryType::Directory => TarEntryKind::Folder,
+            EntryType::Symlink => TarEntryKind::Symlink,
+            EntryType::Link => TarEntryKind::HardLink,
+            EntryType::Char | EntryType::Block | EntryType::Fifo => TarEntryKind::Special,
+            _ => return Err(UnpackError::Unsupported("has an entry of an unknown kind")),
         })
     }
 
     /// Reads the map of a sparse file, which is in its header and the blocks after it.
-    fn sparse(&mut self, header: &Header) -> Result<Kind, Flaw> {
-        const BROKEN: Flaw = Flaw::Malformed("the map of a sparse file is broken");
+    fn sparse(&mut self, header: &Header) -> Result<TarEntryKind, UnpackError> {
+        const BROKEN: UnpackError = UnpackError::Malformed("the map of a sparse file is broken");
         let gnu = header.as_gnu().ok_or(BROKEN)?;
         let real_size = gnu.real_size().map_err(|_| BROKEN)?;
         let mut pieces = Vec::new();
@@ -163,8 +163,10 @@ impl<R: Read> Entries<R> {
                 let offset = piece.offset().map_err(|_| BROKEN)?;
                 pieces.push((offset, piece.length().map_err(|_| BROKEN)?));
             }
-            if pieces.len() > MAX_PIECES {
-                Err(Flaw::Unsupported("has a sparse file with too many pieces"))
+            if pieces.len() > MAX_SPARSE_PIECES {
+                Err(UnpackError::Unsupported(
+                    "has a sparse file with too many pieces",
+                ))
             } else {
                 Ok(())
             }
@@ -174,7 +176,7 @@ impl<R: Read> Entries<R> {
         while is_extended {
             let mut more = GnuExtSparseHeader::new();
             self.stream.read_exact(more.as_mut_bytes())?;
-            self.offset += BLOCK as u64;
+            self.offset += TAR_BLOCK_BYTES as u64;
             more.sparse.iter().try_for_each(&mut add)?;
             is_extended = more.is_extended();
         }
@@ -190,14 +192,14 @@ impl<R: Read> Entries<R> {
         if end > real_size || sum != self.content {
             return Err(BROKEN);
         }
-        Ok(Kind::File {
+        Ok(TarEntryKind::File {
             real_size,
             pieces: Some(pieces),
         })
     }
 
     /// The next header of any kind. `None` at the end of the archive.
-    fn next_header(&mut self) -> Result<Option<Header>, Flaw> {
+    fn next_header(&mut self) -> Result<Option<Header>, UnpackError> {
         if self.is_over {
             return Ok(None);
         }
@@ -206,27 +208,27 @@ impl<R: Read> Entries<R> {
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
         let mut filled = 0;
-        while filled < BLOCK {
+        while filled < TAR_BLOCK_BYTES {
             match self.stream.read(&mut block[filled..])? {
                 0 if filled == 0 => {
                     self.is_over = true;
                     return Ok(None);
                 }
-                0 => return Err(Flaw::Malformed("it is cut off in a header")),
+                0 => return Err(UnpackError::Malformed("it is cut off in a header")),
                 length => filled += length,
             }
         }
-        self.offset += BLOCK as u64;
+        self.offset += TAR_BLOCK_BYTES as u64;
         if block.iter().all(|byte| *byte == 0) {
             self.is_over = true;
             return Ok(None);
         }
         if header.cksum().ok() != Some(checksum(header.as_bytes())) {
-            return Err(Flaw::Malformed("the checksum of a header is wrong"));
+            return Err(UnpackError::Malformed("the checksum of a header is wrong"));
         }
         let size = header
             .entry_size()
-            .map_err(|_| Flaw::Malformed("a header has an invalid size"))?;
+            .map_err(|_| UnpackError::Malformed("a header has an invalid size"))?;
         self.expect_content(match header.entry_type() {
             // Some programs write a size for these, but no content.
             EntryType::Symlink
@@ -242,42 +244,44 @@ impl<R: Read> Entries<R> {
 
     fn expect_content(&mut self, size: u64) {
         self.content = size;
-        self.padding = size.wrapping_neg() % BLOCK as u64;
+        self.padding = size.wrapping_neg() % TAR_BLOCK_BYTES as u64;
     }
 
     /// Reads the content of an extension header, which describes the entry after it.
-    fn extension(&mut self) -> Result<Vec<u8>, Flaw> {
-        if self.content > MAX_EXTENSION {
-            return Err(Flaw::Malformed("a name or an extended header is too long"));
+    fn extension(&mut self) -> Result<Vec<u8>, UnpackError> {
+        if self.content > MAX_EXTENSION_BYTES {
+            return Err(UnpackError::Malformed(
+                "a name or an extended header is too long",
+            ));
         }
         let mut bytes = Vec::new();
         self.content().read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn skip(&mut self, bytes: u64) -> Result<(), Flaw> {
+    fn skip(&mut self, bytes: u64) -> Result<(), UnpackError> {
         let skipped = io::copy(&mut (&mut self.stream).take(bytes), &mut io::sink())?;
         self.offset += skipped;
         (self.content, self.padding) = (0, 0);
         if skipped == bytes {
             Ok(())
         } else {
-            Err(Flaw::Malformed("it is cut off"))
+            Err(UnpackError::Malformed("it is cut off"))
         }
     }
 
     /// Reads the stream to its end.
-    pub(crate) fn drain(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn drain(&mut self) -> Result<(), UnpackError> {
         io::copy(&mut self.stream, &mut io::sink())?;
         Ok(())
     }
 }
 
-impl<R: Read + io::Seek> Entries<R> {
+impl<R: Read + io::Seek> TarReader<R> {
     /// Seeks past the content of the current entry.
-    pub(crate) fn jump(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn skip_content(&mut self) -> Result<(), UnpackError> {
         let jumped = i64::try_from(self.content + self.padding)
-            .map_err(|_| Flaw::Malformed("a header has an invalid size"))?;
+            .map_err(|_| UnpackError::Malformed("a header has an invalid size"))?;
         self.stream.seek_relative(jumped)?;
         self.offset += self.content + self.padding;
         (self.content, self.padding) = (0, 0);
@@ -286,9 +290,9 @@ impl<R: Read + io::Seek> Entries<R> {
 }
 
 /// Reads the content of one entry. Fails if the stream ends early.
-pub(crate) struct Content<'a, R>(&'a mut Entries<R>);
+pub(crate) struct EntryContent<'a, R>(&'a mut TarReader<R>);
 
-impl<R: Read> Read for Content<'_, R> {
+impl<R: Read> Read for EntryContent<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let entries = &mut *self.0;
         if entries.content == 0 || buffer.is_empty() {
@@ -299,7 +303,7 @@ impl<R: Read> Read for Content<'_, R> {
             .min(usize::try_from(entries.content).unwrap_or(usize::MAX));
         let length = entries.stream.read(&mut buffer[..most])?;
         if length == 0 {
-            return Err(Flaw::Malformed("it is cut off").into_io());
+            return Err(UnpackError::Malformed("it is cut off").into_io());
         }
         entries.content -= length as u64;
         entries.offset += length as u64;
@@ -308,12 +312,12 @@ impl<R: Read> Read for Content<'_, R> {
 }
 
 /// The sum of all bytes, with the checksum field counted as spaces.
-fn checksum(block: &[u8; BLOCK]) -> u32 {
+fn checksum(block: &[u8; TAR_BLOCK_BYTES]) -> u32 {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     sum(&block[..148]) + 8 * u32::from(b' ') + sum(&block[156..])
 }
 
-fn without_end(mut name: Vec<u8>) -> Vec<u8> {
+fn trim_nuls(mut name: Vec<u8>) -> Vec<u8> {
     while name.last() == Some(&0) {
         name.pop();
     }

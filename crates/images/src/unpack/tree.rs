@@ -5,7 +5,7 @@
 //! name is never followed. New files belong to the caller, who can always read, write and remove them; none
 //! is setuid or setgid.
 //!
-//! Entry type: [`Tree`].
+//! Entry type: [`RootTree`].
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -22,21 +22,21 @@ use nix::sys::stat::{Mode, SFlag, UtimensatFlags, fchmod, futimens, mkdirat, uti
 use nix::sys::time::TimeSpec;
 use nix::unistd::{linkat, symlinkat};
 
-use super::flaw::Flaw;
-use super::folder::{Folder, is_folder, look, names, open_folder, real_path, remove};
-use super::target::{MAX_DEPTH, Target};
+use super::entry_path::{EntryPath, MAX_FOLDER_DEPTH};
+use super::error::UnpackError;
+use super::folder::{OpenFolder, is_folder, look, names, open_folder, real_path, remove};
 
 /// Linux's limit for the target of a link.
-const MAX_LINK: usize = 4095;
+const MAX_LINK_BYTES: usize = 4095;
 
 /// See the top of the file.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct RootTree {
     root: OwnedFd,
     /// The number of components of the root's own path.
     root_depth: usize,
     /// The folder that was used last. A cache: entries are mostly grouped by folder.
-    recent: Option<(PathBuf, Rc<Folder>)>,
+    recent: Option<(PathBuf, Rc<OpenFolder>)>,
     /// What the current layer has created, by inode of the folder and name. Whiteouts do not remove it: they
     /// apply only to the layers below.
     made: HashSet<(u64, OsString)>,
@@ -45,9 +45,9 @@ pub(crate) struct Tree {
     skipped: u64,
 }
 
-impl Tree {
+impl RootTree {
     /// Opens an existing folder that belongs to the caller.
-    pub(crate) fn open(root: &Path) -> Result<Self, Flaw> {
+    pub(crate) fn open(root: &Path) -> Result<Self, UnpackError> {
         let descriptor: OwnedFd = File::open(root)?.into();
         let root_depth = real_path(&descriptor)?.components().count();
         Ok(Self {
@@ -79,38 +79,43 @@ impl Tree {
         for (path, mtime) in std::mem::take(&mut self.times).into_iter().rev() {
             // A folder that was replaced or removed meanwhile is ignored.
             if let Ok(folder) = self.resolve(&path) {
-                let _ = futimens(&folder, &time(mtime), &time(mtime));
+                let _ = futimens(&folder, &clamped_time(mtime), &clamped_time(mtime));
             }
         }
     }
 
     /// Flushes the whole file system to disk.
-    pub(crate) fn sync(&self) -> Result<(), Flaw> {
+    pub(crate) fn sync(&self) -> Result<(), UnpackError> {
         Ok(nix::unistd::syncfs(&self.root)?)
     }
 
-    pub(crate) fn root_mode(&mut self, mode: u32) -> Result<(), Flaw> {
+    pub(crate) fn set_root_mode(&mut self, mode: u32) -> Result<(), UnpackError> {
         Ok(fchmod(&self.root, folder_mode(mode))?)
     }
 
-    pub(crate) fn folder(&mut self, target: &Target, mode: u32, mtime: i64) -> Result<(), Flaw> {
+    pub(crate) fn folder(
+        &mut self,
+        target: &EntryPath,
+        mode: u32,
+        mtime: i64,
+    ) -> Result<(), UnpackError> {
         let parent = self.parent(&target.parent)?;
         let is_there = look(&parent, &target.last)?.is_some_and(|about| is_folder(&about));
         if !is_there {
-            self.make_room(&parent, &target.last)?;
+            self.remove_existing(&parent, &target.last)?;
             mkdirat(&parent.descriptor, target.last.as_os_str(), Mode::S_IRWXU)?;
         }
         let folder = open_folder(&parent, &target.last)?;
         fchmod(&folder, folder_mode(mode))?;
-        self.note(&parent, &target.last);
+        self.record_created(&parent, &target.last);
         self.times.push((target.parent.join(&target.last), mtime));
         Ok(())
     }
 
     /// Creates a file. Replaces whatever has its name.
-    pub(crate) fn file(&mut self, target: &Target) -> Result<NewFile, Flaw> {
+    pub(crate) fn file(&mut self, target: &EntryPath) -> Result<NewFile, UnpackError> {
         let parent = self.parent(&target.parent)?;
-        self.make_room(&parent, &target.last)?;
+        self.remove_existing(&parent, &target.last)?;
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW;
         let descriptor = openat(
             &parent.descriptor,
@@ -118,44 +123,53 @@ impl Tree {
             flags | OFlag::O_CLOEXEC,
             Mode::S_IRUSR | Mode::S_IWUSR,
         )?;
-        self.note(&parent, &target.last);
+        self.record_created(&parent, &target.last);
         Ok(NewFile(descriptor.into()))
     }
 
-    pub(crate) fn symlink(&mut self, target: &Target, to: &[u8], mtime: i64) -> Result<(), Flaw> {
+    pub(crate) fn symlink(
+        &mut self,
+        target: &EntryPath,
+        to: &[u8],
+        mtime: i64,
+    ) -> Result<(), UnpackError> {
         match to {
-            [] => return Err(Flaw::Link("has no target")),
-            _ if to.contains(&0) => return Err(Flaw::Link("contains a NUL byte")),
-            _ if to.len() > MAX_LINK => return Err(Flaw::Link("is too long")),
+            [] => return Err(UnpackError::Link("has no target")),
+            _ if to.contains(&0) => return Err(UnpackError::Link("contains a NUL byte")),
+            _ if to.len() > MAX_LINK_BYTES => return Err(UnpackError::Link("is too long")),
             _ => {}
         }
         let parent = self.parent(&target.parent)?;
-        self.make_room(&parent, &target.last)?;
+        self.remove_existing(&parent, &target.last)?;
         let name = target.last.as_os_str();
         symlinkat(OsStr::from_bytes(to), &parent.descriptor, name)?;
-        let (at, stay) = (time(mtime), UtimensatFlags::NoFollowSymlink);
+        let (at, stay) = (clamped_time(mtime), UtimensatFlags::NoFollowSymlink);
         utimensat(&parent.descriptor, name, &at, &at, stay)?;
-        self.note(&parent, &target.last);
+        self.record_created(&parent, &target.last);
         Ok(())
     }
 
     /// Adds a name for an existing file or link of the tree.
-    pub(crate) fn hard_link(&mut self, target: &Target, source: &Target) -> Result<(), Flaw> {
-        const MISSING: Flaw = Flaw::Link("points to a missing file");
+    pub(crate) fn hard_link(
+        &mut self,
+        target: &EntryPath,
+        source: &EntryPath,
+    ) -> Result<(), UnpackError> {
+        const MISSING: UnpackError = UnpackError::Link("points to a missing file");
         let from = match self.resolve(&source.parent) {
-            Ok(descriptor) => Folder::new(descriptor)?,
+            Ok(descriptor) => OpenFolder::new(descriptor)?,
             Err(_) => return Err(MISSING),
         };
         let about = look(&from, &source.last)?.ok_or(MISSING)?;
         let kind = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
         if kind != SFlag::S_IFREG && kind != SFlag::S_IFLNK {
-            return Err(Flaw::Link("does not point to a file"));
+            return Err(UnpackError::Link("does not point to a file"));
         }
         let parent = self.parent(&target.parent)?;
         if parent.inode == from.inode && target.last == source.last {
             return Ok(());
         }
-        self.make_room(&parent, &target.last)?;
+        self.remove_existing(&parent, &target.last)?;
         linkat(
             &from.descriptor,
             source.last.as_os_str(),
@@ -163,16 +177,16 @@ impl Tree {
             target.last.as_os_str(),
             AtFlags::empty(),
         )?;
-        self.note(&parent, &target.last);
+        self.record_created(&parent, &target.last);
         Ok(())
     }
 
     /// Applies a whiteout: removes what the layers below have under this name.
-    pub(crate) fn hide(&mut self, parent: &Path, name: &OsStr) -> Result<(), Flaw> {
+    pub(crate) fn hide(&mut self, parent: &Path, name: &OsStr) -> Result<(), UnpackError> {
         self.recent = None;
         match self.resolve(parent) {
             Ok(descriptor) => {
-                remove(&Folder::new(descriptor)?, name, &self.made)?;
+                remove(&OpenFolder::new(descriptor)?, name, &self.made)?;
                 Ok(())
             }
             // There is no such folder, so there is nothing to remove.
@@ -181,12 +195,12 @@ impl Tree {
     }
 
     /// Applies an opaque whiteout: removes everything that the layers below have in this folder.
-    pub(crate) fn hide_all(&mut self, folder: &Path) -> Result<(), Flaw> {
+    pub(crate) fn remove_all_lower(&mut self, folder: &Path) -> Result<(), UnpackError> {
         self.recent = None;
         let Ok(descriptor) = self.resolve(folder) else {
             return Ok(());
         };
-        let folder = Folder::new(descriptor)?;
+        let folder = OpenFolder::new(descriptor)?;
         for name in names(&folder)? {
             remove(&folder, &name, &self.made)?;
         }
@@ -194,34 +208,40 @@ impl Tree {
     }
 
     /// Removes whatever is under this path.
-    pub(crate) fn remove(&mut self, path: &str) -> Result<(), Flaw> {
+    pub(crate) fn remove(&mut self, path: &str) -> Result<(), UnpackError> {
         self.made.clear();
-        match Target::parse(path.as_bytes())? {
+        match EntryPath::parse(path.as_bytes())? {
             Some(target) => self.hide(&target.parent, &target.last),
             None => Ok(()),
         }
     }
 
     /// Removes everything in a folder, if there is one.
-    pub(crate) fn empty(&mut self, path: &str) -> Result<(), Flaw> {
+    pub(crate) fn empty(&mut self, path: &str) -> Result<(), UnpackError> {
         self.made.clear();
-        self.hide_all(Path::new(path))
+        self.remove_all_lower(Path::new(path))
     }
 
     /// Writes a small file.
-    pub(crate) fn write(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<(), Flaw> {
-        let target = Target::parse(path.as_bytes())?.ok_or(Flaw::Name("is the root itself"))?;
+    pub(crate) fn write(
+        &mut self,
+        path: &str,
+        mode: u32,
+        content: &[u8],
+    ) -> Result<(), UnpackError> {
+        let target =
+            EntryPath::parse(path.as_bytes())?.ok_or(UnpackError::Name("is the root itself"))?;
         let mut file = self.file(&target)?;
         file.0.write_all(content)?;
         file.finish(mode, 0)
     }
 
-    fn note(&mut self, parent: &Folder, name: &OsStr) {
+    fn record_created(&mut self, parent: &OpenFolder, name: &OsStr) {
         self.made.insert((parent.inode, name.to_owned()));
     }
 
     /// Removes an existing entry that is about to be replaced.
-    fn make_room(&mut self, parent: &Folder, name: &OsStr) -> Result<(), Flaw> {
+    fn remove_existing(&mut self, parent: &OpenFolder, name: &OsStr) -> Result<(), UnpackError> {
         let Some(about) = look(parent, name)? else {
             return Ok(());
         };
@@ -234,28 +254,28 @@ impl Tree {
     }
 
     /// Opens the parent folder of an entry. Creates it if it is missing.
-    fn parent(&mut self, path: &Path) -> Result<Rc<Folder>, Flaw> {
+    fn parent(&mut self, path: &Path) -> Result<Rc<OpenFolder>, UnpackError> {
         if let Some((recent, folder)) = &self.recent
             && recent == path
         {
             return Ok(Rc::clone(folder));
         }
         let descriptor = match self.resolve(path) {
-            Err(Errno::ENOENT) => self.make_parents(path)?,
-            outcome => outcome.map_err(no_folder)?,
+            Err(Errno::ENOENT) => self.create_parents(path)?,
+            outcome => outcome.map_err(folder_error)?,
         };
         // Through links, folders can be nested deeper than any name shows.
         let real = real_path(&descriptor)?;
-        if real.components().count() > self.root_depth + MAX_DEPTH {
-            return Err(Flaw::Name("is too deep"));
+        if real.components().count() > self.root_depth + MAX_FOLDER_DEPTH {
+            return Err(UnpackError::Name("is too deep"));
         }
-        let folder = Rc::new(Folder::new(descriptor)?);
+        let folder = Rc::new(OpenFolder::new(descriptor)?);
         self.recent = Some((path.to_owned(), Rc::clone(&folder)));
         Ok(folder)
     }
 
-    fn make_parents(&mut self, path: &Path) -> Result<OwnedFd, Flaw> {
-        let mut above = self.resolve(Path::new("")).map_err(no_folder)?;
+    fn create_parents(&mut self, path: &Path) -> Result<OwnedFd, UnpackError> {
+        let mut above = self.resolve(Path::new("")).map_err(folder_error)?;
         let mut so_far = PathBuf::new();
         for part in path {
             so_far.push(part);
@@ -263,16 +283,16 @@ impl Tree {
                 Err(Errno::ENOENT) => {
                     match mkdirat(&above, part, Mode::from_bits_truncate(0o755)) {
                         // The name is a dangling link.
-                        Err(Errno::EEXIST) => return Err(no_folder(Errno::EEXIST)),
+                        Err(Errno::EEXIST) => return Err(folder_error(Errno::EEXIST)),
                         outcome => outcome?,
                     }
-                    let made = Folder::new(above)?;
+                    let made = OpenFolder::new(above)?;
                     let folder = open_folder(&made, part)?;
                     fchmod(&folder, Mode::from_bits_truncate(0o755))?;
-                    self.note(&made, part);
+                    self.record_created(&made, part);
                     folder
                 }
-                outcome => outcome.map_err(no_folder)?,
+                outcome => outcome.map_err(folder_error)?,
             };
         }
         Ok(above)
@@ -307,46 +327,46 @@ impl Tree {
 pub(crate) struct NewFile(File);
 
 impl NewFile {
-    pub(crate) fn fill(&mut self, mut content: impl Read, size: u64) -> Result<(), Flaw> {
+    pub(crate) fn fill(&mut self, mut content: impl Read, size: u64) -> Result<(), UnpackError> {
         let written = io::copy(&mut content, &mut self.0)?;
         if written == size {
             Ok(())
         } else {
-            Err(Flaw::Malformed("it is cut off"))
+            Err(UnpackError::Malformed("it is cut off"))
         }
     }
 
-    pub(crate) fn fill_pieces(
+    pub(crate) fn write_pieces(
         &mut self,
         mut content: impl Read,
         pieces: &[(u64, u64)],
         size: u64,
-    ) -> Result<(), Flaw> {
+    ) -> Result<(), UnpackError> {
         self.0.set_len(size)?;
         for (offset, length) in pieces {
             self.0.seek(SeekFrom::Start(*offset))?;
             let written = io::copy(&mut content.by_ref().take(*length), &mut self.0)?;
             if written != *length {
-                return Err(Flaw::Malformed("it is cut off"));
+                return Err(UnpackError::Malformed("it is cut off"));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn finish(self, mode: u32, mtime: i64) -> Result<(), Flaw> {
+    pub(crate) fn finish(self, mode: u32, mtime: i64) -> Result<(), UnpackError> {
         let mode = Mode::from_bits_truncate(mode & 0o1777 | 0o600);
         fchmod(&self.0, mode)?;
-        futimens(&self.0, &time(mtime), &time(mtime))?;
+        futimens(&self.0, &clamped_time(mtime), &clamped_time(mtime))?;
         Ok(())
     }
 }
 
-fn no_folder(error: Errno) -> Flaw {
+fn folder_error(error: Errno) -> UnpackError {
     match error {
-        Errno::EEXIST => Flaw::Name("goes through a dangling link"),
-        Errno::ENOTDIR => Flaw::Name("goes through something that is not a folder"),
-        Errno::ELOOP => Flaw::Name("goes through a loop of links"),
-        Errno::EXDEV => Flaw::Name("leads out of the root"),
+        Errno::EEXIST => UnpackError::Name("goes through a dangling link"),
+        Errno::ENOTDIR => UnpackError::Name("goes through something that is not a folder"),
+        Errno::ELOOP => UnpackError::Name("goes through a loop of links"),
+        Errno::EXDEV => UnpackError::Name("leads out of the root"),
         error => error.into(),
     }
 }
@@ -356,6 +376,6 @@ fn folder_mode(mode: u32) -> Mode {
 }
 
 /// Clamps a time to the range that every file system can store.
-fn time(seconds: i64) -> TimeSpec {
+fn clamped_time(seconds: i64) -> TimeSpec {
     TimeSpec::new(seconds.clamp(0, i64::from(u32::MAX)), 0)
 }

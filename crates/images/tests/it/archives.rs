@@ -4,19 +4,20 @@
 use std::fs;
 use std::path::Path;
 
-use images::{Digest, Image, ImageError, Progress};
+use images::{Digest, ImageError, ImageProgress, StoredImage};
 use serde_json::{Value, json};
 use tar::EntryType;
 
-use crate::packing::{
-    Files, Layer, Scene, config, docker_files, gzip, listing, oci_files, tar_of, told, zstd,
+use crate::fixtures::{
+    ArchiveFiles, ImportFixture, LayerBuilder, config, docker_files, error_chain, gzip, listing,
+    oci_files, tar_of, zstd,
 };
 
-const RESULT: &str = "etc/ 755\netc/hosts 644 two\nlib -> usr/lib\nusr/ 755\nusr/lib/ 755\n\
+const EXPECTED_LISTING: &str = "etc/ 755\netc/hosts 644 two\nlib -> usr/lib\nusr/ 755\nusr/lib/ 755\n\
     usr/lib/x 644 through the link\nvar/ 755\nvar/old/ 755\nvar/old/a 644 1";
 
 fn good_layers() -> Vec<Vec<u8>> {
-    let first = Layer::default()
+    let first = LayerBuilder::default()
         .folder("etc/")
         .file("etc/hosts", "one")
         .file("etc/motd", "hello")
@@ -24,7 +25,7 @@ fn good_layers() -> Vec<Vec<u8>> {
         .folder("var/old/")
         .file("var/old/a", "1")
         .symlink("lib", "usr/lib");
-    let second = Layer::default()
+    let second = LayerBuilder::default()
         .folder("usr/lib")
         .file("etc/.wh.motd", "")
         .file("etc/hosts", "two")
@@ -51,11 +52,11 @@ fn every_form_makes_the_same_image() {
     ];
     let expected = Digest::of(&serde_json::to_vec(&config(&layers)).unwrap());
     for (form, archive) in archives {
-        let scene = Scene::new();
+        let scene = ImportFixture::new();
         let image = scene
             .import(&archive)
-            .unwrap_or_else(|error| panic!("{form}: {}", told(&error)));
-        assert_eq!(listing(&image.root), RESULT, "{form}");
+            .unwrap_or_else(|error| panic!("{form}: {}", error_chain(&error)));
+        assert_eq!(listing(&image.root), EXPECTED_LISTING, "{form}");
         assert_eq!(image.digest, expected, "{form}");
         let env = [("PATH", "/opt/bin"), ("LANG", "C.UTF-8")];
         assert_eq!(
@@ -63,7 +64,7 @@ fn every_form_makes_the_same_image() {
             env.map(|(name, value)| (name.into(), value.into())),
             "{form}"
         );
-        let found: Image = scene.store.find("test").unwrap().unwrap();
+        let found: StoredImage = scene.store.find("test").unwrap().unwrap();
         assert_eq!(
             (found.digest, found.root),
             (image.digest, image.root),
@@ -79,13 +80,13 @@ fn gzip_in_several_members_and_a_pipe() {
         let (one, two) = bytes.split_at(bytes.len() / 2);
         [gzip(one), gzip(two)].concat()
     };
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let image = scene
         .import(&tar_of(&oci_files(&layers, halves, "+gzip")))
         .unwrap();
-    assert_eq!(listing(&image.root), RESULT);
+    assert_eq!(listing(&image.root), EXPECTED_LISTING);
 
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let pipe = scene.folder.path().join("pipe");
     let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
     nix::unistd::mkfifo(&pipe, mode).unwrap();
@@ -96,19 +97,19 @@ fn gzip_in_several_members_and_a_pipe() {
         .import("test", &pipe, None, &mut |_| {})
         .unwrap();
     writer.join().unwrap();
-    assert_eq!(listing(&image.root), RESULT);
+    assert_eq!(listing(&image.root), EXPECTED_LISTING);
 }
 
 #[test]
 fn what_a_layer_hides() {
     #[track_caller]
-    fn check(layers: &[Layer], expected: &str) {
-        let layers: Vec<Vec<u8>> = layers.iter().cloned().map(Layer::end).collect();
-        let scene = Scene::new();
+    fn check(layers: &[LayerBuilder], expected: &str) {
+        let layers: Vec<Vec<u8>> = layers.iter().cloned().map(LayerBuilder::end).collect();
+        let scene = ImportFixture::new();
         let image = scene.import(&tar_of(&docker_files(&layers))).unwrap();
         assert_eq!(listing(&image.root), expected);
     }
-    let layer = Layer::default;
+    let layer = LayerBuilder::default;
     let below = layer()
         .folder("d")
         .file("d/a", "1")
@@ -185,11 +186,11 @@ fn what_a_layer_hides() {
 #[test]
 fn a_whiteout_without_a_name_is_refused() {
     for name in [".wh.", ".wh...", "d/.wh.."] {
-        let scene = Scene::new();
-        let layer = Layer::default().file(name, "").end();
+        let scene = ImportFixture::new();
+        let layer = LayerBuilder::default().file(name, "").end();
         let error = scene.import(&tar_of(&docker_files(&[layer]))).unwrap_err();
         assert!(
-            told(&error).ends_with("its name is a whiteout without a name"),
+            error_chain(&error).ends_with("its name is a whiteout without a name"),
             "{error}"
         );
         scene.assert_nothing_left();
@@ -201,34 +202,34 @@ fn older_archives_have_layers_that_are_links_to_others() {
     let layer = good_layers().swap_remove(0);
     let mut files = docker_files(&[layer.clone(), layer]);
     files.remove("1/layer.tar");
-    let mut archive = Layer::default();
+    let mut archive = LayerBuilder::default();
     for (name, content) in &files {
         archive = archive.raw(name, EntryType::Regular, "", 0o644, content);
     }
     let linked = archive.clone().symlink("1/layer.tar", "../0/layer.tar");
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     scene.import(&linked.end()).unwrap();
 
     let out = archive.symlink("1/layer.tar", "../../../../etc/passwd");
-    let error = Scene::new().import(&out.end()).unwrap_err();
+    let error = ImportFixture::new().import(&out.end()).unwrap_err();
     assert!(
-        told(&error).ends_with("there is no `1/layer.tar`"),
+        error_chain(&error).ends_with("there is no `1/layer.tar`"),
         "{}",
-        told(&error)
+        error_chain(&error)
     );
 }
 
 /// Corrupts an archive.
-type Spoil = fn(&mut Files);
+type Corruption = fn(&mut ArchiveFiles);
 
 /// Changes a JSON file of an archive without updating digests.
-fn change(files: &mut Files, name: &str, change: impl Fn(&mut Value)) {
+fn change(files: &mut ArchiveFiles, name: &str, change: impl Fn(&mut Value)) {
     let mut value: Value = serde_json::from_slice(&files[name]).unwrap();
     change(&mut value);
     files.insert(name.to_owned(), serde_json::to_vec(&value).unwrap());
 }
 
-fn config_name(files: &Files) -> String {
+fn config_name(files: &ArchiveFiles) -> String {
     files
         .keys()
         .find(|name| name.ends_with(".json") && *name != "manifest.json")
@@ -238,9 +239,9 @@ fn config_name(files: &Files) -> String {
 
 #[test]
 fn docker_archives_that_are_not_what_they_say() {
-    let cases: [(&str, Spoil); 9] = [
+    let cases: [(&str, Corruption); 9] = [
         ("where sha256:", |files| {
-            let changed = Layer::default().file("etc/hosts", "evil").end();
+            let changed = LayerBuilder::default().file("etc/hosts", "evil").end();
             files.insert("1/layer.tar".into(), changed);
         }),
         ("where sha256:", |files| {
@@ -277,15 +278,19 @@ fn docker_archives_that_are_not_what_they_say() {
     for (why, spoil) in cases {
         let mut files = docker_files(&good_layers());
         spoil(&mut files);
-        let scene = Scene::new();
+        let scene = ImportFixture::new();
         let error = scene.import(&tar_of(&files)).unwrap_err();
-        assert!(told(&error).contains(why), "{why}: {}", told(&error));
+        assert!(
+            error_chain(&error).contains(why),
+            "{why}: {}",
+            error_chain(&error)
+        );
         scene.assert_nothing_left();
     }
 }
 
 /// Changes the manifest of a layout and updates the digests that refer to it.
-fn remake(files: &mut Files, change_manifest: impl Fn(&mut Value)) {
+fn rewrite_manifest(files: &mut ArchiveFiles, change_manifest: impl Fn(&mut Value)) {
     change(files, "index.json", |_| {});
     let index: Value = serde_json::from_slice(&files["index.json"]).unwrap();
     let digest = index["manifests"][0]["digest"]
@@ -306,28 +311,28 @@ fn remake(files: &mut Files, change_manifest: impl Fn(&mut Value)) {
 
 #[test]
 fn layouts_that_are_not_what_they_say() {
-    let cases: [(&str, Spoil); 9] = [
+    let cases: [(&str, Corruption); 9] = [
         ("are promised", |files| {
             // The blob of the largest layer, one byte longer.
-            let name = largest(files);
+            let name = largest_blob(files);
             files.get_mut(&name).unwrap().push(0);
         }),
         ("where sha256:", |files| {
-            let name = largest(files);
+            let name = largest_blob(files);
             let bytes = files.get_mut(&name).unwrap();
             let last = bytes.len() - 9;
             bytes[last] ^= 0xff;
         }),
         ("is incomplete: there is no `blobs/sha256/", |files| {
-            drop(files.remove(&largest(files)))
+            drop(files.remove(&largest_blob(files)))
         }),
         ("bytes where", |files| {
-            remake(files, |one| one["config"]["size"] = json!(3))
+            rewrite_manifest(files, |one| one["config"]["size"] = json!(3))
         }),
         (
             "its configuration is of the type `application/vnd.cncf.helm.config.v1+json`",
             |files| {
-                remake(files, |one| {
+                rewrite_manifest(files, |one| {
                     one["config"]["mediaType"] = json!("application/vnd.cncf.helm.config.v1+json");
                 });
             },
@@ -335,14 +340,14 @@ fn layouts_that_are_not_what_they_say() {
         (
             "a layer is of the type `application/vnd.oci.image.layer.v1.tar+encrypted`",
             |files| {
-                remake(files, |one| {
+                rewrite_manifest(files, |one| {
                     let kind = "application/vnd.oci.image.layer.v1.tar+encrypted";
                     one["layers"][0]["mediaType"] = json!(kind);
                 });
             },
         ),
         ("is not a digest of the form", |files| {
-            remake(files, |one| {
+            rewrite_manifest(files, |one| {
                 one["layers"][0]["digest"] = json!("sha256:../../../etc/passwd")
             });
         }),
@@ -370,14 +375,18 @@ fn layouts_that_are_not_what_they_say() {
     for (why, spoil) in cases {
         let mut files = oci_files(&good_layers(), gzip, "+gzip");
         spoil(&mut files);
-        let scene = Scene::new();
+        let scene = ImportFixture::new();
         let error = scene.import(&tar_of(&files)).unwrap_err();
-        assert!(told(&error).contains(why), "{why}: {}", told(&error));
+        assert!(
+            error_chain(&error).contains(why),
+            "{why}: {}",
+            error_chain(&error)
+        );
         scene.assert_nothing_left();
     }
 }
 
-fn largest(files: &Files) -> String {
+fn largest_blob(files: &ArchiveFiles) -> String {
     let blobs = files
         .iter()
         .filter(|(_, bytes)| bytes.starts_with(&[0x1f, 0x8b]));
@@ -397,7 +406,7 @@ fn one_of_several_images_is_chosen_by_name() {
         second["RepoTags"] = json!(["example.com/other:2"]);
         manifest.as_array_mut().unwrap().push(second);
     });
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let error = scene.import(&tar_of(&files)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -415,7 +424,7 @@ fn one_of_several_images_is_chosen_by_name() {
 
 #[test]
 fn what_is_no_archive_at_all() {
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     for (bytes, why) in [
         (&b""[..], "there is nothing in it"),
         (b"hello", "it is cut off in a header"),
@@ -427,19 +436,23 @@ fn what_is_no_archive_at_all() {
         ),
     ] {
         let error = scene.import(bytes).unwrap_err();
-        assert!(told(&error).contains(why), "{}", told(&error));
+        assert!(error_chain(&error).contains(why), "{}", error_chain(&error));
         scene.assert_nothing_left();
     }
     let error = scene
         .store
         .import("x", Path::new("/nonexistent"), None, &mut |_| {})
         .unwrap_err();
-    assert!(told(&error).contains("No such file"), "{}", told(&error));
+    assert!(
+        error_chain(&error).contains("No such file"),
+        "{}",
+        error_chain(&error)
+    );
 }
 
 #[test]
 fn the_same_image_is_unpacked_once() {
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let archive = tar_of(&docker_files(&good_layers()));
     let first = scene.import(&archive).unwrap();
     let mut steps = Vec::new();
@@ -451,5 +464,5 @@ fn the_same_image_is_unpacked_once() {
         })
         .unwrap();
     assert_eq!(second.root, first.root);
-    assert_eq!(steps, [format!("{:?}", Progress::Cached)]);
+    assert_eq!(steps, [format!("{:?}", ImageProgress::Cached)]);
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use images::{Image, ImageError, Programs, Recipe, Reuse, Sources, Store};
+use images::{HostPrograms, ImageError, ImageStore, PackageSources, Recipe, Reuse, StoredImage};
 use tempfile::TempDir;
 
-use crate::packing::{Layer, listing, told};
+use crate::fixtures::{LayerBuilder, error_chain, listing};
 
 const RECIPE: &str = r#"
 from = "debian:bookworm"
@@ -35,8 +35,8 @@ fn recipe(text: &str) -> (TempDir, Recipe) {
 }
 
 /// The host's settings, without its proxy, and with a fake certificate.
-fn sources() -> Sources {
-    let mut sources = Sources::of_host(Path::new("/etc/apt"), &Programs::default());
+fn sources() -> PackageSources {
+    let mut sources = PackageSources::of_host(Path::new("/etc/apt"), &HostPrograms::default());
     sources.certificates = Some(b"fake".to_vec());
     sources
 }
@@ -44,7 +44,7 @@ fn sources() -> Sources {
 #[test]
 fn a_real_build() {
     let folder = tempfile::tempdir().unwrap();
-    builds(folder.path(), &Store::open(folder.path()));
+    check_build(folder.path(), &ImageStore::open(folder.path()));
 }
 
 /// With `debootstrap`, the fallback, which requires root.
@@ -60,10 +60,10 @@ fn a_real_build_without_mmdebstrap() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let programs = Programs::in_folders([programs.path()]);
-    let store = Store::open(folder.path()).with_programs(programs);
+    let programs = HostPrograms::in_folders([programs.path()]);
+    let store = ImageStore::open(folder.path()).with_programs(programs);
     if nix::unistd::geteuid().is_root() {
-        return builds(folder.path(), &store);
+        return check_build(folder.path(), &store);
     }
     let (_beside, recipe) = recipe(RECIPE);
     let refused = store.build("mine", &recipe, &sources(), Reuse::Allowed, &mut |_| {});
@@ -73,14 +73,14 @@ fn a_real_build_without_mmdebstrap() {
     );
 }
 
-fn builds(folder: &Path, store: &Store) {
+fn check_build(folder: &Path, store: &ImageStore) {
     let (_beside, recipe) = recipe(RECIPE);
     let mut said = Vec::new();
     let image = store
         .build("mine", &recipe, &sources(), Reuse::Allowed, &mut |step| {
             said.push(format!("{step:?}"));
         })
-        .unwrap_or_else(|error| panic!("{}\n{}", told(&error), said.join("\n")));
+        .unwrap_or_else(|error| panic!("{}\n{}", error_chain(&error), said.join("\n")));
     assert!(
         said.iter().any(|line| line.contains("this is said")),
         "{said:?}"
@@ -112,7 +112,7 @@ fn builds(folder: &Path, store: &Store) {
     assert_eq!(fs::read_dir(folder.join("work")).unwrap().count(), 0);
 }
 
-fn assert_nothing_of_the_host(image: &Image) {
+fn assert_nothing_of_the_host(image: &StoredImage) {
     let owner = nix::unistd::geteuid().as_raw();
     let mut all = vec![image.root.clone()];
     while let Some(path) = all.pop() {
@@ -164,22 +164,28 @@ fn assert_nothing_of_the_host(image: &Image) {
 }
 
 /// A folder of programs in which `mmdebstrap` is the given script.
-fn stand_in(script: &str) -> (TempDir, Programs) {
+fn fake_mmdebstrap(script: &str) -> (TempDir, HostPrograms) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("mmdebstrap");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     // `newuidmap` must be found, or the build fails early for an ordinary user.
     let path = [folder.path().to_str().unwrap(), "/usr/bin", "/bin"];
-    let programs = Programs::in_folders(path);
+    let programs = HostPrograms::in_folders(path);
     (folder, programs)
 }
 
-fn build_with(script: &str, reuse: Reuse, store: &Path) -> Result<Image, ImageError> {
-    let (_folder, programs) = stand_in(script);
-    let store = Store::open(store).with_programs(programs);
+fn build_with(script: &str, reuse: Reuse, store: &Path) -> Result<StoredImage, ImageError> {
+    let (_folder, programs) = fake_mmdebstrap(script);
+    let store = ImageStore::open(store).with_programs(programs);
     let (_beside, recipe) = recipe(RECIPE);
-    store.build("mine", &recipe, &Sources::default(), reuse, &mut |_| {})
+    store.build(
+        "mine",
+        &recipe,
+        &PackageSources::default(),
+        reuse,
+        &mut |_| {},
+    )
 }
 
 #[test]
@@ -188,7 +194,11 @@ fn builds_that_fail_leave_nothing_and_say_why() {
     let rubbish = folder.path().join("rubbish");
     fs::write(&rubbish, vec![7; 4096]).unwrap();
     let hostile = folder.path().join("hostile.tar");
-    fs::write(&hostile, Layer::default().file("../../out", "x").end()).unwrap();
+    fs::write(
+        &hostile,
+        LayerBuilder::default().file("../../out", "x").end(),
+    )
+    .unwrap();
     for (script, why) in [
         (
             "echo 'I: one' >&2; echo 'E: Unable to locate package nothing' >&2; echo 'E: setup failed: E: apt-get exited with 100' >&2; exit 1",
@@ -217,7 +227,7 @@ fn builds_that_fail_leave_nothing_and_say_why() {
     ] {
         let store = folder.path().join("store");
         let error = build_with(script, Reuse::Allowed, &store).unwrap_err();
-        assert_eq!(told(&error), why);
+        assert_eq!(error_chain(&error), why);
         assert_eq!(fs::read_dir(store.join("work")).unwrap().count(), 0);
         assert!(!store.join("names/mine.json").exists() && !store.join("roots").exists());
     }
@@ -230,7 +240,10 @@ fn a_recipe_is_built_once_unless_it_is_to_be_fresh() {
     // In a whole root, which has no layers below, `.wh.` names are ordinary names.
     fs::write(
         &tar,
-        Layer::default().file("x", "1").file(".wh.x", "2").end(),
+        LayerBuilder::default()
+            .file("x", "1")
+            .file(".wh.x", "2")
+            .end(),
     )
     .unwrap();
     let script = format!("echo run >> {}; cat {}", log.display(), tar.display());
@@ -246,13 +259,13 @@ fn a_recipe_is_built_once_unless_it_is_to_be_fresh() {
     assert_eq!(runs(), 1);
     assert_eq!(build(Reuse::Allowed).digest, first.digest);
     assert_eq!(runs(), 1);
-    fs::write(&tar, Layer::default().file("x", "new").end()).unwrap();
+    fs::write(&tar, LayerBuilder::default().file("x", "new").end()).unwrap();
     let fresh = build(Reuse::Never);
     assert_ne!(fresh.digest, first.digest);
     assert_eq!(build(Reuse::Allowed).digest, fresh.digest);
     assert_eq!(runs(), 2);
     // A removed image is built again.
-    Store::open(&store).remove("mine").unwrap();
+    ImageStore::open(&store).remove("mine").unwrap();
     build(Reuse::Allowed);
     assert_eq!(runs(), 3);
 }
@@ -261,7 +274,7 @@ fn a_recipe_is_built_once_unless_it_is_to_be_fresh() {
 fn two_at_once_build_once() {
     let folder = tempfile::tempdir().unwrap();
     let (tar, log) = (folder.path().join("root.tar"), folder.path().join("log"));
-    fs::write(&tar, Layer::default().file("x", "1").end()).unwrap();
+    fs::write(&tar, LayerBuilder::default().file("x", "1").end()).unwrap();
     let (started, go) = (folder.path().join("started"), folder.path().join("go"));
     let mode = nix::sys::stat::Mode::S_IRWXU;
     for pipe in [&started, &go] {
@@ -282,11 +295,11 @@ fn two_at_once_build_once() {
         let (waits, is_waiting) = std::sync::mpsc::channel();
         let place = store.clone();
         let second = scope.spawn(move || {
-            let (_folder, programs) = stand_in("exit 9");
+            let (_folder, programs) = fake_mmdebstrap("exit 9");
             let (_beside, recipe) = recipe(RECIPE);
-            let store = Store::open(place).with_programs(programs);
-            let mut tell = |step: images::Progress<'_>| drop(waits.send(format!("{step:?}")));
-            let sources = Sources::default();
+            let store = ImageStore::open(place).with_programs(programs);
+            let mut tell = |step: images::ImageProgress<'_>| drop(waits.send(format!("{step:?}")));
+            let sources = PackageSources::default();
             store
                 .build("second", &recipe, &sources, Reuse::Allowed, &mut tell)
                 .unwrap()
@@ -301,14 +314,14 @@ fn two_at_once_build_once() {
 #[test]
 fn nothing_to_build_with() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().join("store"))
-        .with_programs(Programs::in_folders([folder.path()]));
+    let store = ImageStore::open(folder.path().join("store"))
+        .with_programs(HostPrograms::in_folders([folder.path()]));
     let (_beside, recipe) = recipe(RECIPE);
     let error = store
         .build(
             "mine",
             &recipe,
-            &Sources::default(),
+            &PackageSources::default(),
             Reuse::Allowed,
             &mut |_| {},
         )

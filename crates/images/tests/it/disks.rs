@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use images::{Digest, ImageError, Programs, disk, disk_with};
+use images::{Digest, HostPrograms, ImageError, build_disk, build_disk_with};
 use tempfile::TempDir;
 
 fn tree() -> TempDir {
@@ -20,17 +20,17 @@ fn tree() -> TempDir {
 }
 
 /// A folder that has only this program, and `unshare`, which it needs.
-fn only(program: &str) -> (TempDir, Programs) {
+fn programs_with_only(program: &str) -> (TempDir, HostPrograms) {
     let folder = tempfile::tempdir().unwrap();
     for name in [program, "unshare"] {
-        let found = Programs::default().find(name).unwrap();
+        let found = HostPrograms::default().find(name).unwrap();
         symlink(found, folder.path().join(name)).unwrap();
     }
-    let programs = Programs::in_folders([folder.path()]);
+    let programs = HostPrograms::in_folders([folder.path()]);
     (folder, programs)
 }
 
-fn unpack(disk: &Path, into: &Path) {
+fn extract_disk(disk: &Path, into: &Path) {
     let end = disk.extension().unwrap().to_str().unwrap();
     let mut command = match end {
         "erofs" => {
@@ -68,10 +68,10 @@ fn each_file_system_holds_the_tree_as_it_is() {
             tempfile::tempdir().unwrap(),
             tempfile::tempdir().unwrap(),
         );
-        let (_folder, programs) = only(maker);
-        let made = disk_with(&programs, cache.path(), root.path(), None).unwrap();
+        let (_folder, programs) = programs_with_only(maker);
+        let made = build_disk_with(&programs, cache.path(), root.path(), None).unwrap();
         assert_eq!(made.extension().unwrap(), end);
-        unpack(&made, out.path());
+        extract_disk(&made, out.path());
         let (before, after) = (root.path(), out.path());
         for name in ["usr/bin/tool", "large"] {
             let same = fs::read(before.join(name)).unwrap() == fs::read(after.join(name)).unwrap();
@@ -90,7 +90,7 @@ fn each_file_system_holds_the_tree_as_it_is() {
 #[test]
 fn a_folder_that_has_changed_gets_a_new_disk() {
     let (root, cache) = (tree(), tempfile::tempdir().unwrap());
-    let make = || disk(cache.path(), root.path(), None).unwrap();
+    let make = || build_disk(cache.path(), root.path(), None).unwrap();
     let first = make();
     let inode = fs::metadata(&first).unwrap().ino();
     assert_eq!(make(), first);
@@ -108,9 +108,9 @@ fn a_folder_that_has_changed_gets_a_new_disk() {
 fn an_image_has_one_disk_whatever_its_folder_looks_like() {
     let (root, cache) = (tree(), tempfile::tempdir().unwrap());
     let digest = Digest::of(b"an image");
-    let first = disk(cache.path(), root.path(), Some(&digest)).unwrap();
+    let first = build_disk(cache.path(), root.path(), Some(&digest)).unwrap();
     fs::write(root.path().join("new"), "").unwrap();
-    let second = disk(cache.path(), root.path(), Some(&digest)).unwrap();
+    let second = build_disk(cache.path(), root.path(), Some(&digest)).unwrap();
     assert_eq!(first, second);
 }
 
@@ -119,7 +119,7 @@ fn what_was_never_finished_goes_and_what_fails_leaves_nothing() {
     let (root, cache) = (tree(), tempfile::tempdir().unwrap());
     let rubbish = cache.path().join("someone.part");
     fs::write(&rubbish, "half").unwrap();
-    disk(cache.path(), root.path(), None).unwrap();
+    build_disk(cache.path(), root.path(), None).unwrap();
     assert!(!rubbish.exists());
 
     let broken = tempfile::tempdir().unwrap();
@@ -130,9 +130,9 @@ fn what_was_never_finished_goes_and_what_fails_leaves_nothing() {
     )
     .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let programs = Programs::in_folders([broken.path()]);
+    let programs = HostPrograms::in_folders([broken.path()]);
     let cache = tempfile::tempdir().unwrap();
-    let error = disk_with(&programs, cache.path(), root.path(), None).unwrap_err();
+    let error = build_disk_with(&programs, cache.path(), root.path(), None).unwrap_err();
     assert!(
         error.to_string().ends_with("mkfs.erofs: no space"),
         "{error}"
@@ -144,9 +144,9 @@ fn what_was_never_finished_goes_and_what_fails_leaves_nothing() {
 #[test]
 fn what_cannot_be_a_disk_is_refused() {
     let cache = tempfile::tempdir().unwrap();
-    let empty = Programs::in_folders([cache.path()]);
-    let error = disk_with(&empty, cache.path(), tree().path(), None).unwrap_err();
+    let empty = HostPrograms::in_folders([cache.path()]);
+    let error = build_disk_with(&empty, cache.path(), tree().path(), None).unwrap_err();
     assert!(matches!(error, ImageError::NoDiskMaker), "{error}");
-    let error = disk(cache.path(), Path::new("/etc/passwd"), None).unwrap_err();
+    let error = build_disk(cache.path(), Path::new("/etc/passwd"), None).unwrap_err();
     assert!(matches!(error, ImageError::NotAFolder(_)), "{error}");
 }

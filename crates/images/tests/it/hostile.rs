@@ -4,15 +4,17 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use images::Limits;
+use images::UnpackLimits;
 use tar::EntryType;
 
-use crate::packing::{Layer, Scene, docker_files, gzip, listing, oci_files, tar_of, told, zstd};
+use crate::fixtures::{
+    ImportFixture, LayerBuilder, docker_files, error_chain, gzip, listing, oci_files, tar_of, zstd,
+};
 
 /// Imports layers. Returns the listing of the root, or the error.
-fn outcome(layers: Vec<Layer>) -> String {
-    let scene = Scene::new();
-    let layers: Vec<Vec<u8>> = layers.into_iter().map(Layer::end).collect();
+fn import_result(layers: Vec<LayerBuilder>) -> String {
+    let scene = ImportFixture::new();
+    let layers: Vec<Vec<u8>> = layers.into_iter().map(LayerBuilder::end).collect();
     match scene.import(&tar_of(&docker_files(&layers))) {
         Ok(image) => {
             scene.assert_untouched();
@@ -20,18 +22,18 @@ fn outcome(layers: Vec<Layer>) -> String {
         }
         Err(error) => {
             scene.assert_nothing_left();
-            format!("refused: {}", told(&error))
+            format!("refused: {}", error_chain(&error))
         }
     }
 }
 
 #[track_caller]
-fn check(layers: impl IntoIterator<Item = Layer>, expected: &str) {
-    assert_eq!(outcome(layers.into_iter().collect()), expected);
+fn check(layers: impl IntoIterator<Item = LayerBuilder>, expected: &str) {
+    assert_eq!(import_result(layers.into_iter().collect()), expected);
 }
 
-fn layer() -> Layer {
-    Layer::default()
+fn layer() -> LayerBuilder {
+    LayerBuilder::default()
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn names_that_lead_out() {
 
 #[test]
 fn links_that_lead_out() {
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let out = scene.outside();
     let out = out.to_str().unwrap();
     // A link may have any target, but names that go through it stay inside the root.
@@ -172,7 +174,7 @@ fn hard_links_that_lead_out() {
 
 #[test]
 fn a_file_with_two_names_is_one_file_until_one_is_replaced() {
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let first = layer().file("x", "one").hard_link("y", "/x").end();
     let second = layer().file("y", "two").end();
     let image = scene
@@ -200,7 +202,7 @@ fn rights_that_nothing_may_have() {
 
 #[test]
 fn devices_are_left_out_and_counted() {
-    let scene = Scene::new();
+    let scene = ImportFixture::new();
     let layer = layer()
         .raw("null", EntryType::Char, "", 0o666, b"")
         .raw("disk", EntryType::Block, "", 0o666, b"")
@@ -219,7 +221,7 @@ fn absurd_names() {
     let deep = vec!["d"; 201].join("/");
     let endless = vec!["x".repeat(200); 20].join("/");
     for (name, why) in [(&long, "long"), (&deep, "deep"), (&endless, "long")] {
-        let said = outcome(vec![layer().file(name, "")]);
+        let said = import_result(vec![layer().file(name, "")]);
         assert!(said.ends_with(&format!("its name is too {why}")), "{said}");
     }
     // Each name is short, but starts with a link to the folder of the one before.
@@ -228,9 +230,9 @@ fn absurd_names() {
         .folder(&path)
         .symlink("here", &path)
         .folder(&format!("here/{path}"));
-    let said = outcome(vec![nested]);
+    let said = import_result(vec![nested]);
     assert!(said.ends_with("its name is too deep"), "{said}");
-    let said = outcome(vec![
+    let said = import_result(vec![
         layer()
             .extension(EntryType::XHeader, b"12 path=a\0b\n")
             .file("x", ""),
@@ -246,7 +248,7 @@ fn absurd_names() {
 fn what_is_not_a_tar() {
     let cut = {
         let whole = layer().file("x", &"y".repeat(2000)).0;
-        Layer(whole[..1000].to_vec())
+        LayerBuilder(whole[..1000].to_vec())
     };
     let mut wrong = layer().file("x", "");
     wrong.0[3] ^= 1;
@@ -262,11 +264,11 @@ fn what_is_not_a_tar() {
         ),
         (lonely, "not a whole tar: it ends after an extended header"),
         (
-            Layer(vec![7; 3000]),
+            LayerBuilder(vec![7; 3000]),
             "not a whole tar: the checksum of a header is wrong",
         ),
         (
-            Layer(vec![7; 100]),
+            LayerBuilder(vec![7; 100]),
             "not a whole tar: it is cut off in a header",
         ),
         (
@@ -278,11 +280,15 @@ fn what_is_not_a_tar() {
             "it has an entry of an unknown kind, which is not supported",
         ),
     ] {
-        let scene = Scene::new();
+        let scene = ImportFixture::new();
         let error = scene
             .import(&tar_of(&docker_files(&[layer.0])))
             .unwrap_err();
-        assert!(told(&error).ends_with(why), "{}", told(&error));
+        assert!(
+            error_chain(&error).ends_with(why),
+            "{}",
+            error_chain(&error)
+        );
         scene.assert_nothing_left();
     }
 }
@@ -317,7 +323,7 @@ fn sparse_files() {
     check([sparse(8, &[(1, 2)], b"abc")], broken);
     check([sparse(8, &[(0o777_7777_7777, 3)], b"abc")], broken);
     // Holes count, because a disk or an archive of the image may have them filled.
-    let said = outcome(vec![sparse((8 << 30) - 1, &[], b""); 5]);
+    let said = import_result(vec![sparse((8 << 30) - 1, &[], b""); 5]);
     assert!(
         said.ends_with("it unpacks to more than 34359738368 bytes"),
         "{said}"
@@ -326,7 +332,7 @@ fn sparse_files() {
 
 #[test]
 fn bombs() {
-    let small = Limits {
+    let small = UnpackLimits {
         bytes: 64 << 20,
         entries: 100,
         ratio: 50,
@@ -374,20 +380,24 @@ fn bombs() {
             "it has 4 layers, and 3 are allowed",
         ),
     ] {
-        let scene = Scene::new().with_limits(small);
+        let scene = ImportFixture::new().with_limits(small);
         let archive = tar_of(&oci_files(&layers, pack, ending));
         let error = scene.import(&archive).unwrap_err();
-        assert!(told(&error).ends_with(why), "{}", told(&error));
+        assert!(
+            error_chain(&error).ends_with(why),
+            "{}",
+            error_chain(&error)
+        );
         scene.assert_nothing_left();
     }
     // The limits also apply if the whole archive is compressed.
-    let scene = Scene::new().with_limits(small);
+    let scene = ImportFixture::new().with_limits(small);
     let archive = gzip(&tar_of(&docker_files(&[zeros])));
     let error = scene.import(&archive).unwrap_err();
     assert!(
-        told(&error).ends_with("50 times its size"),
+        error_chain(&error).ends_with("50 times its size"),
         "{}",
-        told(&error)
+        error_chain(&error)
     );
     scene.assert_nothing_left();
 }

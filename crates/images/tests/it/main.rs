@@ -6,8 +6,8 @@
 mod archives;
 mod builds;
 mod disks;
+mod fixtures;
 mod hostile;
-mod keeping;
-mod packing;
 mod recipes;
 mod registries;
+mod retention;

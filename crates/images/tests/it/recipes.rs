@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use images::{Recipe, SHIPPED};
+use images::{Recipe, SHIPPED_RECIPES};
 use insta::assert_snapshot;
 
-use crate::packing::told;
+use crate::fixtures::error_chain;
 
-fn complaints(recipes: &[&str]) -> String {
+fn error_messages(recipes: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("folder")).unwrap();
     let mut all = String::new();
@@ -17,7 +17,7 @@ fn complaints(recipes: &[&str]) -> String {
         all.push_str(&format!(
             "{}\n{}\n\n",
             text.replace('\n', " | "),
-            told(&error)
+            error_chain(&error)
         ));
     }
     all
@@ -25,7 +25,7 @@ fn complaints(recipes: &[&str]) -> String {
 
 #[test]
 fn wrong_recipes() {
-    let said = complaints(&[
+    let said = error_messages(&[
         "packages = []",
         "from = \"debian:bookworm\"\npackage = [\"git\"]",
         "from = \"debian:bookworm\"\n\n[files.\"/x\"]\ncontents = \"\"",
@@ -161,7 +161,7 @@ fn what_decides_the_content_decides_the_digest() {
 
 #[test]
 fn the_recipes_that_come_along_are_right_and_build_on_one_another() {
-    for (name, _) in SHIPPED {
+    for (name, _) in SHIPPED_RECIPES {
         let recipe = Recipe::shipped(name).unwrap().unwrap();
         assert_eq!(recipe.from(), "debian:bookworm", "{name}");
     }

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use images::{Digest, ImageError, Registry, Store, registry_of, usual_name};
+use images::{Digest, ImageError, ImageStore, RegistryOptions, default_image_name, registry_of};
 use oci_client::Reference;
 use oci_client::client::{Client, ClientConfig, ClientProtocol};
 use oci_client::manifest::OciManifest;
@@ -15,16 +15,16 @@ use oci_client::secrets::RegistryAuth;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::packing::{Layer, config, gzip, listing, told, zstd};
+use crate::fixtures::{LayerBuilder, config, error_chain, gzip, listing, zstd};
 
 /// A registry server, killed on drop.
-struct Server {
+struct RegistryServer {
     child: Child,
     folder: TempDir,
     address: String,
 }
 
-impl Server {
+impl RegistryServer {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = json!({
@@ -123,7 +123,7 @@ impl Server {
         manifest
     }
 
-    fn stored(&self, digest: &str) -> PathBuf {
+    fn blob_file(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
         let blobs = self
             .folder
@@ -133,7 +133,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for RegistryServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -141,13 +141,13 @@ impl Drop for Server {
 }
 
 fn layers() -> Vec<(Vec<u8>, Vec<u8>, &'static str)> {
-    let first = Layer::default()
+    let first = LayerBuilder::default()
         .folder("etc")
         .file("etc/a", "1")
         .file("etc/b", "2")
         .end();
-    let second = Layer::default().file("etc/.wh.a", "").end();
-    let third = Layer::default().file("etc/c", "3").end();
+    let second = LayerBuilder::default().file("etc/.wh.a", "").end();
+    let third = LayerBuilder::default().file("etc/c", "3").end();
     vec![
         (first.clone(), gzip(&first), "+gzip"),
         (second.clone(), zstd(&second), "+zstd"),
@@ -156,23 +156,23 @@ fn layers() -> Vec<(Vec<u8>, Vec<u8>, &'static str)> {
 }
 
 /// Tampers with a file.
-type Change = fn(&mut Vec<u8>);
+type BlobTampering = fn(&mut Vec<u8>);
 
-struct Pull {
+struct PullFixture {
     folder: TempDir,
 }
 
-impl Pull {
+impl PullFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { folder }
     }
 
-    async fn pull(&self, reference: &str) -> Result<images::Image, ImageError> {
+    async fn pull(&self, reference: &str) -> Result<images::StoredImage, ImageError> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let store = Store::open(self.folder.path());
+        let store = ImageStore::open(self.folder.path());
         store
-            .pull("test", reference, &Registry::default(), &mut |_| {})
+            .pull("test", reference, &RegistryOptions::default(), &mut |_| {})
             .await
     }
 
@@ -187,9 +187,9 @@ impl Pull {
 
 #[tokio::test]
 async fn what_was_pushed_is_what_is_pulled() {
-    let server = Server::start();
+    let server = RegistryServer::start();
     server.push("team/tools:1", &layers()).await;
-    let place = Pull::new();
+    let place = PullFixture::new();
     let image = place.pull(&server.reference("team/tools:1")).await.unwrap();
     assert_eq!(listing(&image.root), "etc/ 755\netc/b 644 2\netc/c 644 3");
     // The image is already in the store, so nothing is fetched again.
@@ -199,7 +199,7 @@ async fn what_was_pushed_is_what_is_pulled() {
 
 #[tokio::test]
 async fn of_several_machines_this_one() {
-    let server = Server::start();
+    let server = RegistryServer::start();
     server.push("many:right", &layers()).await;
     server.push("many:wrong", &[layers().swap_remove(2)]).await;
     let here = config(&[])["architecture"].clone();
@@ -229,23 +229,23 @@ async fn of_several_machines_this_one() {
     server
         .push_manifest("many:none", &index(&entries[..1]))
         .await;
-    let place = Pull::new();
+    let place = PullFixture::new();
     let image = place.pull(&server.reference("many:all")).await.unwrap();
     assert_eq!(listing(&image.root), "etc/ 755\netc/b 644 2\netc/c 644 3");
-    let place = Pull::new();
+    let place = PullFixture::new();
     let error = place
         .pull(&server.reference("many:none"))
         .await
         .unwrap_err();
     assert!(
-        told(&error).contains("it is for linux/s390x and not for linux/"),
+        error_chain(&error).contains("it is for linux/s390x and not for linux/"),
         "{}",
-        told(&error)
+        error_chain(&error)
     );
     place.assert_nothing_left();
     // A pull by digest.
     let digest = entries[1]["digest"].as_str().unwrap();
-    let place = Pull::new();
+    let place = PullFixture::new();
     place
         .pull(&format!("{}@{digest}", server.reference("many")))
         .await
@@ -254,17 +254,17 @@ async fn of_several_machines_this_one() {
 
 #[tokio::test]
 async fn a_registry_that_serves_something_else_is_refused() {
-    let server = Server::start();
+    let server = RegistryServer::start();
     let manifest = server.push("evil:1", &layers()).await;
-    let spoil = |digest: &Value, change: Change| {
-        let path = server.stored(digest.as_str().unwrap());
+    let spoil = |digest: &Value, change: BlobTampering| {
+        let path = server.blob_file(digest.as_str().unwrap());
         let before = fs::read(&path).unwrap();
         let mut bytes = before.clone();
         change(&mut bytes);
         fs::write(&path, bytes).unwrap();
         (path, before)
     };
-    let cases: [(&Value, Change); 4] = [
+    let cases: [(&Value, BlobTampering); 4] = [
         (&manifest["layers"][0]["digest"], |bytes| bytes[20] ^= 1),
         (&manifest["layers"][2]["digest"], |bytes| bytes[600] ^= 1),
         (&manifest["layers"][2]["digest"], |bytes| {
@@ -277,20 +277,23 @@ async fn a_registry_that_serves_something_else_is_refused() {
     ];
     for (number, (digest, change)) in cases.into_iter().enumerate() {
         let (path, before) = spoil(digest, change);
-        let place = Pull::new();
+        let place = PullFixture::new();
         let error = place.pull(&server.reference("evil:1")).await.unwrap_err();
-        let said = told(&error);
+        let said = error_chain(&error);
         let is_refused = said.contains("digest") || said.contains("are promised");
         assert!(is_refused, "{number}: {said}");
         place.assert_nothing_left();
         fs::write(path, before).unwrap();
     }
-    Pull::new().pull(&server.reference("evil:1")).await.unwrap();
+    PullFixture::new()
+        .pull(&server.reference("evil:1"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn what_a_registry_cannot_give() {
-    let server = Server::start();
+    let server = RegistryServer::start();
     let manifest = server.push("good:1", &layers()).await;
     let mut chart = manifest.clone();
     chart["config"]["mediaType"] = json!("application/vnd.cncf.helm.config.v1+json");
@@ -312,19 +315,23 @@ async fn what_a_registry_cannot_give() {
         ("a b".to_owned(), "cannot understand the reference `a b`"),
         (String::new(), "cannot understand the reference ``"),
     ] {
-        let place = Pull::new();
+        let place = PullFixture::new();
         let error = place.pull(&reference).await.unwrap_err();
-        let said = told(&error);
+        let said = error_chain(&error);
         assert!(
             said.contains(why) && !said.contains('\n'),
             "{reference}: {said}"
         );
         place.assert_nothing_left();
     }
-    fs::remove_file(server.stored(&Digest::of(&lost).to_string())).unwrap();
-    let place = Pull::new();
+    fs::remove_file(server.blob_file(&Digest::of(&lost).to_string())).unwrap();
+    let place = PullFixture::new();
     let error = place.pull(&server.reference("good:1")).await.unwrap_err();
-    assert!(told(&error).starts_with("cannot fetch"), "{}", told(&error));
+    assert!(
+        error_chain(&error).starts_with("cannot fetch"),
+        "{}",
+        error_chain(&error)
+    );
     place.assert_nothing_left();
 }
 
@@ -343,12 +350,12 @@ async fn a_login_is_asked_for() {
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    let place = Pull::new();
+    let place = PullFixture::new();
     let error = place.pull(&format!("{address}/x:1")).await.unwrap_err();
     assert!(
         matches!(error, ImageError::Login { .. }),
         "{}",
-        told(&error)
+        error_chain(&error)
     );
     // If the client sent only one request, this connection ends the server's loop.
     let _ = std::net::TcpStream::connect(address);
@@ -363,7 +370,7 @@ fn names_of_images_and_registries() {
         ("quay.io/team/tools:latest", "tools", "quay.io"),
         ("127.0.0.1:5000/a/b/c:1.2-x", "c:1.2-x", "127.0.0.1:5000"),
     ] {
-        assert_eq!(usual_name(reference).unwrap(), name);
+        assert_eq!(default_image_name(reference).unwrap(), name);
         assert_eq!(registry_of(reference).unwrap(), registry);
     }
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use link::frame::{Decoder, Frame, Kind};
+use link::frame::{Frame, FrameDecoder, FrameKind};
 use link::{
-    ConnectError, Driver, Ended, Incoming, Limits, Link, Role, StreamError, Violation, connect,
+    ConnectError, IncomingStreams, Link, LinkDriver, LinkEnd, LinkLimits, LinkRole, StreamError,
+    Violation, connect,
 };
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> LinkLimits {
+    LinkLimits {
         window: 640 * 1024,
         guest_window: 256 * 1024,
         peer_streams: 4,
@@ -21,7 +22,7 @@ fn limits() -> Limits {
     }
 }
 
-fn wire(stream: u32, kind: Kind, payload: &[u8]) -> Vec<u8> {
+fn wire(stream: u32, kind: FrameKind, payload: &[u8]) -> Vec<u8> {
     let frame = Frame {
         stream,
         kind,
@@ -33,25 +34,25 @@ fn wire(stream: u32, kind: Kind, payload: &[u8]) -> Vec<u8> {
 /// A valid greeting.
 fn greeting() -> Vec<u8> {
     let payload = [&b"HOTC"[..], &[link::VERSION as u8], &[0]].concat();
-    wire(0, Kind::Hello, &payload)
+    wire(0, FrameKind::Hello, &payload)
 }
 
-type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+type TestDriver = LinkDriver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
 /// A host that has received a greeting, and the guest's end of the wire, which buffers `buffer` bytes.
-async fn host(buffer: usize) -> (Link, Incoming, End, DuplexStream) {
+async fn host(buffer: usize) -> (Link, IncomingStreams, TestDriver, DuplexStream) {
     let (near, mut far) = tokio::io::duplex(buffer);
     let (reader, writer) = tokio::io::split(near);
     far.write_all(&greeting()).await.unwrap();
-    let (_theirs, host, incoming, driver): (String, _, _, End) =
-        connect(reader, writer, Role::Host, limits(), &())
+    let (_theirs, host, incoming, driver): (String, _, _, TestDriver) =
+        connect(reader, writer, LinkRole::Host, limits(), &())
             .await
             .unwrap();
     (host, incoming, driver, far)
 }
 
 /// Lets a host read these bytes after the greeting, and returns how its session ended.
-async fn host_reads(bytes: Vec<u8>) -> Arc<Ended> {
+async fn run_host_with_input(bytes: Vec<u8>) -> Arc<LinkEnd> {
     let (host, mut incoming, driver, far) = host(1 << 20).await;
     // A stream opened by the host, as a target for the guest's frames.
     let _own = host.open().unwrap();
@@ -80,11 +81,13 @@ async fn host_reads(bytes: Vec<u8>) -> Arc<Ended> {
 #[tokio::test]
 async fn each_broken_rule_ends_the_session_with_its_name() {
     let check =
-        async |bytes: Vec<u8>, expect: fn(&Violation) -> bool| match &*host_reads(bytes).await {
-            Ended::Violation(violation) => assert!(expect(violation), "{violation}"),
+        async |bytes: Vec<u8>, expect: fn(&Violation) -> bool| match &*run_host_with_input(bytes)
+            .await
+        {
+            LinkEnd::Violation(violation) => assert!(expect(violation), "{violation}"),
             other => panic!("{other}"),
         };
-    let open = |id| wire(id, Kind::Open, &[]);
+    let open = |id| wire(id, FrameKind::Open, &[]);
     check(vec![0xff; 64], |v| matches!(v, Violation::Frame(_))).await;
     check(greeting(), |v| matches!(v, Violation::Greeting)).await;
     check(open(0), |v| matches!(v, Violation::Opened(0))).await;
@@ -96,32 +99,38 @@ async fn each_broken_rule_ends_the_session_with_its_name() {
     let many = (1..=5).flat_map(|id| open(id * 2)).collect();
     check(many, |v| matches!(v, Violation::TooManyStreams(4))).await;
     let flood = (0..12)
-        .flat_map(|_| wire(1, Kind::Data, &[0; 60_000]))
+        .flat_map(|_| wire(1, FrameKind::Data, &[0; 60_000]))
         .collect();
     check(flood, |v| matches!(v, Violation::Window(1))).await;
-    let empty = (0..21_000).flat_map(|_| wire(1, Kind::Data, &[])).collect();
+    let empty = (0..21_000)
+        .flat_map(|_| wire(1, FrameKind::Data, &[]))
+        .collect();
     check(empty, |v| matches!(v, Violation::Window(1))).await;
-    check(wire(1, Kind::Credit, &1u32.to_le_bytes()), |v| {
+    check(wire(1, FrameKind::Credit, &1u32.to_le_bytes()), |v| {
         matches!(v, Violation::Credit(1))
     })
     .await;
-    check(wire(1, Kind::Credit, &[1]), |v| {
+    check(wire(1, FrameKind::Credit, &[1]), |v| {
         matches!(v, Violation::Credit(1))
     })
     .await;
-    let after = [wire(1, Kind::End, &[]), wire(1, Kind::Data, b"x")].concat();
+    let after = [wire(1, FrameKind::End, &[]), wire(1, FrameKind::Data, b"x")].concat();
     check(after, |v| matches!(v, Violation::AfterEnd(1))).await;
-    let twice = [wire(1, Kind::End, &[]), wire(1, Kind::End, &[])].concat();
+    let twice = [wire(1, FrameKind::End, &[]), wire(1, FrameKind::End, &[])].concat();
     check(twice, |v| matches!(v, Violation::AfterEnd(1))).await;
 }
 
 #[tokio::test]
 async fn frames_of_unknown_streams_and_cut_frames_do_no_harm() {
-    let late = [wire(99, Kind::Data, b"late"), wire(98, Kind::Stop, &[])].concat();
-    assert!(matches!(*host_reads(late).await, Ended::Closed));
+    let late = [
+        wire(99, FrameKind::Data, b"late"),
+        wire(98, FrameKind::Stop, &[]),
+    ]
+    .concat();
+    assert!(matches!(*run_host_with_input(late).await, LinkEnd::Closed));
     assert!(matches!(
-        *host_reads(wire(1, Kind::Data, b"x")[..5].to_vec()).await,
-        Ended::Cut
+        *run_host_with_input(wire(1, FrameKind::Data, b"x")[..5].to_vec()).await,
+        LinkEnd::Cut
     ));
 }
 
@@ -130,11 +139,11 @@ async fn another_version_or_another_program_is_told_apart() {
     let greet = async |payload: Vec<u8>| {
         let (near, mut far) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(near);
-        far.write_all(&wire(0, Kind::Hello, &payload))
+        far.write_all(&wire(0, FrameKind::Hello, &payload))
             .await
             .unwrap();
         drop(far.shutdown().await);
-        connect::<_, _, _, ()>(reader, writer, Role::Host, limits(), &())
+        connect::<_, _, _, ()>(reader, writer, LinkRole::Host, limits(), &())
             .await
             .map(|_| ())
     };
@@ -155,7 +164,10 @@ async fn another_version_or_another_program_is_told_apart() {
 
 /// Runs a host that drops incoming streams, as with the network off, against a guest that never reads
 /// and sends the results of the first closure for 0, 1, 2 and so on.
-async fn guest_never_reads(next: impl Fn(u32) -> Vec<u8>, own: impl FnOnce(&Link)) -> Arc<Ended> {
+async fn run_host_with_non_reading_guest(
+    next: impl Fn(u32) -> Vec<u8>,
+    own: impl FnOnce(&Link),
+) -> Arc<LinkEnd> {
     let (host, mut incoming, driver, mut far) = host(256).await;
     own(&host);
     // Lets the tasks that `own` spawned run first, before the host writes anything.
@@ -172,7 +184,7 @@ async fn guest_never_reads(next: impl Fn(u32) -> Vec<u8>, own: impl FnOnce(&Link
 }
 
 /// Makes the host send more than the wire buffers, so that later frames are never written.
-fn fill(host: &Link) {
+fn fill_write_buffer(host: &Link) {
     let mut stuck = host.open().unwrap();
     tokio::spawn(async move {
         let _ = stuck.send(&vec![0u8; 100_000]).await;
@@ -184,12 +196,16 @@ fn fill(host: &Link) {
 async fn streams_opened_and_stopped_by_a_guest_that_never_reads_are_counted() {
     let pair = |number: u32| {
         let id = (number + 1) * 2;
-        [wire(id, Kind::Open, &[]), wire(id, Kind::Stop, &[])].concat()
+        [
+            wire(id, FrameKind::Open, &[]),
+            wire(id, FrameKind::Stop, &[]),
+        ]
+        .concat()
     };
-    let ended = guest_never_reads(pair, |_| {}).await;
+    let ended = run_host_with_non_reading_guest(pair, |_| {}).await;
     let expected = Violation::TooManyStreams(limits().peer_streams);
     assert!(
-        matches!(&*ended, Ended::Violation(found) if *found == expected),
+        matches!(&*ended, LinkEnd::Violation(found) if *found == expected),
         "{ended}"
     );
 }
@@ -200,14 +216,14 @@ async fn credit_that_a_guest_never_reads_is_not_granted_again() {
         let mut stream = host.open().unwrap();
         tokio::spawn(async move { while let Ok(Some(_)) = stream.receive().await {} });
     };
-    let flood = |_| wire(1, Kind::Data, &[0; 8192]);
-    let ended = guest_never_reads(flood, |host| {
+    let flood = |_| wire(1, FrameKind::Data, &[0; 8192]);
+    let ended = run_host_with_non_reading_guest(flood, |host| {
         consume(host);
-        fill(host);
+        fill_write_buffer(host);
     })
     .await;
     assert!(
-        matches!(&*ended, Ended::Violation(Violation::Window(1))),
+        matches!(&*ended, LinkEnd::Violation(Violation::Window(1))),
         "{ended}"
     );
 }
@@ -215,26 +231,26 @@ async fn credit_that_a_guest_never_reads_is_not_granted_again() {
 #[tokio::test]
 async fn what_comes_for_a_stream_that_nobody_reads_is_not_kept_without_end() {
     let flood = |number: u32| match number {
-        0 => wire(2, Kind::Open, &[]),
-        _ => wire(2, Kind::Data, &[0; 4096]),
+        0 => wire(2, FrameKind::Open, &[]),
+        _ => wire(2, FrameKind::Data, &[0; 4096]),
     };
-    let ended = guest_never_reads(flood, fill).await;
+    let ended = run_host_with_non_reading_guest(flood, fill_write_buffer).await;
     assert!(
-        matches!(&*ended, Ended::Violation(Violation::Window(2))),
+        matches!(&*ended, LinkEnd::Violation(Violation::Window(2))),
         "{ended}"
     );
 }
 
 #[tokio::test]
 async fn a_message_without_end_is_refused_while_it_arrives() {
-    let parts = (0..3).flat_map(|_| wire(1, Kind::Part, &[0; 100_000]));
-    let ended = host_reads(parts.collect()).await;
-    assert!(matches!(*ended, Ended::Violation(Violation::Message(1))));
+    let parts = (0..3).flat_map(|_| wire(1, FrameKind::Part, &[0; 100_000]));
+    let ended = run_host_with_input(parts.collect()).await;
+    assert!(matches!(*ended, LinkEnd::Violation(Violation::Message(1))));
     // On a stream that the guest opened, a message is limited to one frame.
-    let parts = (0..3).flat_map(|_| wire(2, Kind::Part, &[0; 60_000]));
-    let bytes = [wire(2, Kind::Open, &[]), parts.collect()].concat();
-    let ended = host_reads(bytes).await;
-    assert!(matches!(*ended, Ended::Violation(Violation::Message(2))));
+    let parts = (0..3).flat_map(|_| wire(2, FrameKind::Part, &[0; 60_000]));
+    let bytes = [wire(2, FrameKind::Open, &[]), parts.collect()].concat();
+    let ended = run_host_with_input(bytes).await;
+    assert!(matches!(*ended, LinkEnd::Violation(Violation::Message(2))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +263,7 @@ async fn a_guest_that_never_reads_ends_the_session_in_time_and_by_name() {
         stream.receive().await.unwrap_err()
     };
     let (ended, error) = tokio::join!(driver.run(), asked);
-    assert!(matches!(*ended, Ended::NotReading(_)), "{ended}");
+    assert!(matches!(*ended, LinkEnd::NotReading(_)), "{ended}");
     let StreamError::Fault(fault) = &error else {
         panic!("{error}");
     };
@@ -273,7 +289,7 @@ async fn requests_that_a_guest_does_not_take_in_are_bounded() {
     );
     let ended = running.await.unwrap();
     assert!(
-        matches!(&*ended, Ended::Violation(Violation::Unserved(_))),
+        matches!(&*ended, LinkEnd::Violation(Violation::Unserved(_))),
         "{ended}"
     );
     drop(far);
@@ -281,19 +297,19 @@ async fn requests_that_a_guest_does_not_take_in_are_bounded() {
 
 #[test]
 fn a_short_frame_does_not_keep_the_read_buffer_alive() {
-    let mut decoder = Decoder::default();
+    let mut decoder = FrameDecoder::default();
     for _ in 0..3 {
         decoder
             .buffer()
-            .extend_from_slice(&wire(1, Kind::Data, b"x"));
+            .extend_from_slice(&wire(1, FrameKind::Data, b"x"));
         let first = decoder.next_frame().unwrap().unwrap();
         decoder
             .buffer()
-            .extend_from_slice(&wire(1, Kind::Data, b"y")[..5]);
+            .extend_from_slice(&wire(1, FrameKind::Data, b"y")[..5]);
         assert!(first.payload.is_unique());
         decoder
             .buffer()
-            .extend_from_slice(&wire(1, Kind::Data, b"y")[5..]);
+            .extend_from_slice(&wire(1, FrameKind::Data, b"y")[5..]);
         assert_eq!(decoder.next_frame().unwrap().unwrap().payload, "y");
     }
 }
@@ -316,6 +332,6 @@ proptest! {
         }
         bytes.extend_from_slice(&tail);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(host_reads(bytes));
+        runtime.block_on(run_host_with_input(bytes));
     }
 }

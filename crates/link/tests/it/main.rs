@@ -5,36 +5,36 @@
 mod hostile;
 mod streams;
 
-use link::{Driver, Ended, Incoming, Limits, Link, Role, connect};
+use link::{IncomingStreams, Link, LinkDriver, LinkEnd, LinkLimits, LinkRole, connect};
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
-type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+type TestDriver = LinkDriver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
 /// One end of a link with a running driver.
-struct Side {
+struct LinkEndpoint {
     link: Link,
-    incoming: Incoming,
-    driver: tokio::task::JoinHandle<std::sync::Arc<Ended>>,
+    incoming: IncomingStreams,
+    driver: tokio::task::JoinHandle<std::sync::Arc<LinkEnd>>,
 }
 
 /// Two connected ends; the wire buffers `buffer` bytes.
-async fn pair(buffer: usize, limits: Limits) -> (Side, Side) {
+async fn pair(buffer: usize, limits: LinkLimits) -> (LinkEndpoint, LinkEndpoint) {
     let (near, far) = tokio::io::duplex(buffer);
     let (host, guest) = tokio::join!(
-        side(near, Role::Host, limits),
-        side(far, Role::Guest, limits)
+        endpoint(near, LinkRole::Host, limits),
+        endpoint(far, LinkRole::Guest, limits)
     );
     (host, guest)
 }
 
-async fn side(io: DuplexStream, role: Role, limits: Limits) -> Side {
+async fn endpoint(io: DuplexStream, role: LinkRole, limits: LinkLimits) -> LinkEndpoint {
     let (reader, writer) = tokio::io::split(io);
-    let (theirs, link, incoming, driver): (String, _, _, End) =
+    let (theirs, link, incoming, driver): (String, _, _, TestDriver) =
         connect(reader, writer, role, limits, &format!("{role:?}"))
             .await
             .unwrap();
     assert_ne!(theirs, format!("{role:?}"));
-    Side {
+    LinkEndpoint {
         link,
         incoming,
         driver: tokio::spawn(driver.run()),

@@ -1,13 +1,13 @@
 //! Streams lose nothing, keep order, are fair and bounded, for any chunk size.
 
 use bytes::Bytes;
-use link::{Item, Limits, Stream};
+use link::{LinkItem, LinkLimits, Stream};
 use proptest::prelude::*;
 
 use crate::pair;
 
-fn small() -> Limits {
-    Limits {
+fn small_limits() -> LinkLimits {
+    LinkLimits {
         window: 768 * 1024,
         guest_window: 256 * 1024,
         peer_streams: 64,
@@ -17,7 +17,7 @@ fn small() -> Limits {
 
 #[tokio::test]
 async fn a_sender_that_is_dropped_leaves_the_answer_to_come() {
-    let (host, mut guest) = pair(64, small()).await;
+    let (host, mut guest) = pair(64, small_limits()).await;
     let mut stream = host.link.open().unwrap();
     stream.send(&"question").await.unwrap();
     let (mut sender, mut receiver) = stream.split();
@@ -37,7 +37,7 @@ async fn a_sender_that_is_dropped_leaves_the_answer_to_come() {
 
 #[tokio::test]
 async fn an_answer_is_read_though_the_question_went_on() {
-    let (host, mut guest) = pair(64, small()).await;
+    let (host, mut guest) = pair(64, small_limits()).await;
     let mut stream = host.link.open().unwrap();
     stream.send(&"question").await.unwrap();
     let mut there = guest.incoming.accept().await.unwrap();
@@ -50,7 +50,7 @@ async fn an_answer_is_read_though_the_question_went_on() {
 
 #[tokio::test]
 async fn a_sender_that_is_dropped_is_not_taken_for_a_whole_answer() {
-    let (host, mut guest) = pair(64, small()).await;
+    let (host, mut guest) = pair(64, small_limits()).await;
     let mut stream = host.link.open().unwrap();
     stream.send(&1u8).await.unwrap();
     drop(stream);
@@ -61,20 +61,20 @@ async fn a_sender_that_is_dropped_is_not_taken_for_a_whole_answer() {
 
 #[tokio::test]
 async fn a_receiver_that_is_dropped_breaks_the_stream_for_the_sender() {
-    let (host, mut guest) = pair(1 << 20, small()).await;
+    let (host, mut guest) = pair(1 << 20, small_limits()).await;
     let mut stream = host.link.open().unwrap();
     stream.send(&1u8).await.unwrap();
     let mut there = guest.incoming.accept().await.unwrap();
     there.expect::<u8>().await.unwrap();
     drop(stream);
     let (mut sender, mut receiver) = there.split();
-    receiver.peer_stops().await;
+    receiver.wait_until_peer_stops().await;
     assert!(sender.send_data(Bytes::from_static(b"x")).await.is_err());
 }
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_delays_no_other() {
-    let (host, mut guest) = pair(4096, small()).await;
+    let (host, mut guest) = pair(4096, small_limits()).await;
     let mut stuck = host.link.open().unwrap();
     stuck.send(&()).await.unwrap();
     let mut busy = guest.incoming.accept().await.unwrap();
@@ -107,14 +107,14 @@ async fn a_stream_that_nobody_reads_delays_no_other() {
     drop(stuck);
     let sent = flood.await.unwrap();
     assert!(
-        sent <= u64::from(small().window),
+        sent <= u64::from(small_limits().window),
         "{sent} bytes for a reader that never read"
     );
 }
 
 #[tokio::test]
 async fn a_long_message_travels_in_parts() {
-    let (host, mut guest) = pair(777, small()).await;
+    let (host, mut guest) = pair(777, small_limits()).await;
     let long = "x".repeat(900_000);
     let mut stream = host.link.open().unwrap();
     let send = async {
@@ -131,7 +131,7 @@ async fn a_long_message_travels_in_parts() {
 
 #[tokio::test]
 async fn closing_the_link_ends_everything_and_keeps_what_arrived() {
-    let (host, mut guest) = pair(1 << 20, small()).await;
+    let (host, mut guest) = pair(1 << 20, small_limits()).await;
     let mut stream = host.link.open().unwrap();
     stream.send(&7u8).await.unwrap();
     let mut there = guest.incoming.accept().await.unwrap();
@@ -146,17 +146,17 @@ async fn closing_the_link_ends_everything_and_keeps_what_arrived() {
 
 /// An item that a stream sends, with its size.
 #[derive(Debug, Clone)]
-enum Sent {
+enum SentItem {
     Message(usize),
     Data(usize),
     Errors(usize),
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn sent() -> impl Strategy<Value = SentItem> {
     prop_oneof![
-        (0usize..200_000).prop_map(Sent::Message),
-        (1usize..150_000).prop_map(Sent::Data),
-        (1usize..5_000).prop_map(Sent::Errors),
+        (0usize..200_000).prop_map(SentItem::Message),
+        (1usize..150_000).prop_map(SentItem::Data),
+        (1usize..5_000).prop_map(SentItem::Errors),
     ]
 }
 
@@ -167,18 +167,18 @@ fn pattern(seed: usize, length: usize) -> Vec<u8> {
         .collect()
 }
 
-async fn send_all(mut stream: Stream, seed: usize, script: Vec<Sent>) {
+async fn send_all(mut stream: Stream, seed: usize, script: Vec<SentItem>) {
     stream.send(&seed).await.unwrap();
     let (mut sender, mut receiver) = stream.split();
     for one in &script {
         match *one {
-            Sent::Message(length) => sender.send(&pattern(seed, length)).await.unwrap(),
-            Sent::Data(length) => sender
+            SentItem::Message(length) => sender.send(&pattern(seed, length)).await.unwrap(),
+            SentItem::Data(length) => sender
                 .send_data(pattern(seed, length).into())
                 .await
                 .unwrap(),
-            Sent::Errors(length) => sender
-                .send_errors(pattern(seed, length).into())
+            SentItem::Errors(length) => sender
+                .send_stderr(pattern(seed, length).into())
                 .await
                 .unwrap(),
         }
@@ -188,20 +188,23 @@ async fn send_all(mut stream: Stream, seed: usize, script: Vec<Sent>) {
     assert!(receiver.receive().await.is_err());
 }
 
-async fn check_all(mut stream: Stream, scripts: &[Vec<Sent>]) {
+async fn check_all(mut stream: Stream, scripts: &[Vec<SentItem>]) {
     let seed: usize = stream.expect().await.unwrap();
     for one in &scripts[seed] {
         let (expected, mut got) = match *one {
-            Sent::Message(length) => {
+            SentItem::Message(length) => {
                 let message: Vec<u8> = stream.expect().await.unwrap();
                 assert_eq!(message, pattern(seed, length));
                 continue;
             }
-            Sent::Data(length) | Sent::Errors(length) => (pattern(seed, length), Vec::new()),
+            SentItem::Data(length) | SentItem::Errors(length) => {
+                (pattern(seed, length), Vec::new())
+            }
         };
         while got.len() < expected.len() {
             match (stream.receive().await.unwrap().unwrap(), one) {
-                (Item::Data(bytes), Sent::Data(_)) | (Item::Errors(bytes), Sent::Errors(_)) => {
+                (LinkItem::Data(bytes), SentItem::Data(_))
+                | (LinkItem::Errors(bytes), SentItem::Errors(_)) => {
                     got.extend_from_slice(&bytes);
                 }
                 (item, one) => panic!("{item:?} instead of {one:?}"),
@@ -225,7 +228,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (host, mut guest) = pair(wire, small()).await;
+            let (host, mut guest) = pair(wire, small_limits()).await;
             let mut sending = tokio::task::JoinSet::new();
             for (seed, script) in scripts.iter().enumerate() {
                 sending.spawn(send_all(host.link.open().unwrap(), seed, script.clone()));

@@ -11,15 +11,15 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::model::Request;
-use crate::written::Entry;
+use crate::message_cache::CachedMessage;
+use crate::model::ModelRequest;
 
 /// The smallest thinking budget that the API accepts.
-const LEAST_THINKING: u32 = 1_024;
+const MIN_THINKING_TOKENS: u32 = 1_024;
 
 /// How a model is asked to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Thinking {
+pub(super) enum ThinkingMode {
     /// Up to this many tokens. Supported by models up to Claude 4.6.
     Budget(u32),
     /// The model decides how much. Later models support only this.
@@ -28,31 +28,32 @@ pub(super) enum Thinking {
 
 /// What the body is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum BodyPurpose {
     Reply,
     /// Has neither `max_tokens` nor `stream`.
     Count,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Body<'a> {
+pub(super) struct MessagesBody<'a> {
     pub(super) model: &'a str,
-    pub(super) request: Request<'a>,
+    pub(super) request: ModelRequest<'a>,
     /// The leading messages, none of which has a cache mark, as serialised for an earlier request.
-    pub(super) written: &'a [Entry],
-    pub(super) thinking: Option<Thinking>,
-    pub(super) purpose: Purpose,
+    pub(super) written: &'a [CachedMessage],
+    pub(super) thinking: Option<ThinkingMode>,
+    pub(super) purpose: BodyPurpose,
 }
 
-impl Body<'_> {
+impl MessagesBody<'_> {
     fn thinking(&self) -> Option<serde_json::Value> {
         match self.thinking? {
             // Without `display`, later models do not send any of their thinking.
-            Thinking::Adaptive => Some(json!({"type": "adaptive", "display": "summarized"})),
-            Thinking::Budget(budget) => {
+            ThinkingMode::Adaptive => Some(json!({"type": "adaptive", "display": "summarized"})),
+            ThinkingMode::Budget(budget) => {
                 let room = self.request.max_tokens.saturating_sub(1);
-                let budget = budget.max(LEAST_THINKING).min(room);
-                let fits = budget >= LEAST_THINKING && !goes_on_unthought(self.request.messages);
+                let budget = budget.max(MIN_THINKING_TOKENS).min(room);
+                let fits = budget >= MIN_THINKING_TOKENS
+                    && !continues_turn_without_thinking(self.request.messages);
                 fits.then(|| json!({"type": "enabled", "budget_tokens": budget}))
             }
         }
@@ -62,7 +63,7 @@ impl Body<'_> {
 /// Whether the request continues a turn whose first reply has no thinking, because it came from
 /// another model or from before thinking was enabled. The API then refuses thinking until the turn
 /// ends. Only the first reply of a turn needs thinking.
-fn goes_on_unthought(messages: &[Arc<Message>]) -> bool {
+fn continues_turn_without_thinking(messages: &[Arc<Message>]) -> bool {
     let answers = |message: &Message| {
         let mut blocks = message.content.iter();
         blocks.any(|block| matches!(block, Block::ToolResult { .. }))
@@ -81,9 +82,9 @@ fn goes_on_unthought(messages: &[Arc<Message>]) -> bool {
     )
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for MessagesBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Request {
+        let ModelRequest {
             system,
             tools,
             messages,
@@ -91,7 +92,7 @@ impl Serialize for Body<'_> {
         } = self.request;
         let mut body = serializer.serialize_map(None)?;
         body.serialize_entry("model", self.model)?;
-        if self.purpose == Purpose::Reply {
+        if self.purpose == BodyPurpose::Reply {
             body.serialize_entry("max_tokens", &max_tokens)?;
             body.serialize_entry("stream", &true)?;
         }
@@ -99,12 +100,12 @@ impl Serialize for Body<'_> {
             body.serialize_entry("thinking", &thinking)?;
         }
         if !tools.is_empty() {
-            body.serialize_entry("tools", &Tools(tools))?;
+            body.serialize_entry("tools", &MarkedTools(tools))?;
         }
         if system.iter().any(|text| !is_blank(text)) {
-            body.serialize_entry("system", &System(system))?;
+            body.serialize_entry("system", &SystemPrompt(system))?;
         }
-        let messages = Messages {
+        let messages = MessageList {
             messages,
             written: self.written,
         };
@@ -126,40 +127,41 @@ struct CacheControl {
     r#type: &'static str,
 }
 
-const CACHE: CacheControl = CacheControl {
+const EPHEMERAL_CACHE: CacheControl = CacheControl {
     r#type: "ephemeral",
 };
 
 #[derive(Serialize)]
-struct Marked<T> {
+struct WithCacheControl<T> {
     #[serde(flatten)]
     value: T,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheControl>,
 }
 
-impl<T> Marked<T> {
+impl<T> WithCacheControl<T> {
     fn new(value: T, is_marked: bool) -> Self {
         Self {
             value,
-            cache_control: is_marked.then_some(CACHE),
+            cache_control: is_marked.then_some(EPHEMERAL_CACHE),
         }
     }
 }
 
-struct Tools<'a>(&'a [ToolDefinition]);
+struct MarkedTools<'a>(&'a [ToolDefinition]);
 
-impl Serialize for Tools<'_> {
+impl Serialize for MarkedTools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let last = self.0.len().saturating_sub(1);
         let tools = self.0.iter().enumerate();
-        serializer.collect_seq(tools.map(|(place, tool)| Marked::new(tool, place == last)))
+        serializer
+            .collect_seq(tools.map(|(place, tool)| WithCacheControl::new(tool, place == last)))
     }
 }
 
-struct System<'a>(&'a [String]);
+struct SystemPrompt<'a>(&'a [String]);
 
-impl Serialize for System<'_> {
+impl Serialize for SystemPrompt<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Text<'a> {
@@ -174,19 +176,19 @@ impl Serialize for System<'_> {
                     r#type: "text",
                     text,
                 };
-                texts.serialize_element(&Marked::new(block, Some(place) == last))?;
+                texts.serialize_element(&WithCacheControl::new(block, Some(place) == last))?;
             }
         }
         texts.end()
     }
 }
 
-struct Messages<'a> {
+struct MessageList<'a> {
     messages: &'a [Arc<Message>],
-    written: &'a [Entry],
+    written: &'a [CachedMessage],
 }
 
-impl Serialize for Messages<'_> {
+impl Serialize for MessageList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let marks = marks(self.messages);
         let mut messages = serializer.serialize_seq(None)?;
@@ -195,7 +197,7 @@ impl Serialize for Messages<'_> {
         }
         let rest = self.messages.iter().enumerate().skip(self.written.len());
         for (place, message) in rest {
-            if let Some(sent) = Sent::new(message, marks.contains(&Some(place))) {
+            if let Some(sent) = SentMessage::new(message, marks.contains(&Some(place))) {
                 messages.serialize_element(&sent)?;
             }
         }
@@ -218,24 +220,24 @@ pub(super) fn settled(messages: &[Arc<Message>]) -> usize {
 }
 
 /// Serialises a message without a mark; `None` if it is not sent.
-pub(super) fn write(message: &Message) -> serde_json::Result<Option<Box<RawValue>>> {
-    Sent::new(message, false)
+pub(super) fn serialize_message(message: &Message) -> serde_json::Result<Option<Box<RawValue>>> {
+    SentMessage::new(message, false)
         .map(|sent| to_raw_value(&sent))
         .transpose()
 }
 
 #[derive(Serialize)]
-struct Sent<'a> {
+struct SentMessage<'a> {
     role: Role,
-    content: Content<'a>,
+    content: SentContent<'a>,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> SentMessage<'a> {
     fn new(message: &'a Message, is_marked: bool) -> Option<Self> {
         let is_sent = message.content.iter().any(can_be_sent);
         is_sent.then_some(Self {
             role: message.role,
-            content: Content {
+            content: SentContent {
                 blocks: &message.content,
                 is_marked,
             },
@@ -243,13 +245,13 @@ impl<'a> Sent<'a> {
     }
 }
 
-struct Content<'a> {
+struct SentContent<'a> {
     blocks: &'a [Block],
     /// The mark is on the last block that can carry one.
     is_marked: bool,
 }
 
-impl Serialize for Content<'_> {
+impl Serialize for SentContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.is_marked {
             self.blocks.iter().rposition(can_be_marked)
@@ -266,10 +268,10 @@ impl Serialize for Content<'_> {
                     content,
                     is_error,
                 } => {
-                    let result = ToolResult {
+                    let result = ToolResultBlock {
                         r#type: "tool_result",
                         tool_use_id: &tool_use_id.0,
-                        content: Content {
+                        content: SentContent {
                             blocks: content,
                             is_marked: false,
                         },
@@ -277,12 +279,14 @@ impl Serialize for Content<'_> {
                     };
                     // Serialising a mark is slower, and a long history has many results.
                     if is_marked {
-                        blocks.serialize_element(&Marked::new(result, true))?
+                        blocks.serialize_element(&WithCacheControl::new(result, true))?
                     } else {
                         blocks.serialize_element(&result)?
                     }
                 }
-                block if is_marked => blocks.serialize_element(&Marked::new(block, true))?,
+                block if is_marked => {
+                    blocks.serialize_element(&WithCacheControl::new(block, true))?
+                }
                 block => blocks.serialize_element(block)?,
             }
         }
@@ -291,10 +295,10 @@ impl Serialize for Content<'_> {
 }
 
 #[derive(Serialize)]
-struct ToolResult<'a> {
+struct ToolResultBlock<'a> {
     r#type: &'static str,
     tool_use_id: &'a str,
-    content: Content<'a>,
+    content: SentContent<'a>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_error: bool,
 }

@@ -5,14 +5,14 @@ use protocol::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, ModelError};
-use crate::failure::clean;
+use crate::error::{ModelError, ModelErrorKind};
+use crate::failure::clean_line;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Event {
+pub(super) enum MessageEvent {
     MessageStart {
-        message: Start,
+        message: MessageHead,
     },
     ContentBlockStart {
         index: u64,
@@ -20,13 +20,13 @@ pub(super) enum Event {
     },
     ContentBlockDelta {
         index: u64,
-        delta: Delta,
+        delta: BlockDelta,
     },
     ContentBlockStop,
     MessageDelta {
-        delta: End,
+        delta: MessageEnd,
         #[serde(default)]
-        usage: Option<Counted>,
+        usage: Option<TokenCounts>,
     },
     MessageStop,
     Ping,
@@ -38,16 +38,16 @@ pub(super) enum Event {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Start {
+pub(super) struct MessageHead {
     #[serde(default)]
     pub(super) model: String,
     #[serde(default)]
-    pub(super) usage: Option<Counted>,
+    pub(super) usage: Option<TokenCounts>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type")]
-pub(super) enum Delta {
+pub(super) enum BlockDelta {
     #[serde(rename = "text_delta")]
     Text { text: String },
     #[serde(rename = "input_json_delta")]
@@ -63,7 +63,7 @@ pub(super) enum Delta {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct End {
+pub(super) struct MessageEnd {
     #[serde(default)]
     pub(super) stop_reason: Option<String>,
 }
@@ -71,14 +71,14 @@ pub(super) struct End {
 /// Token counts so far. Each number is for the whole reply and replaces the previous one.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Counted {
+pub(super) struct TokenCounts {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     output_tokens: Option<u64>,
 }
 
-impl Counted {
+impl TokenCounts {
     pub(super) fn replace(self, usage: &mut Usage) {
         let set = |place: &mut u64, figure: Option<u64>| *place = figure.unwrap_or(*place);
         set(&mut usage.input_tokens, self.input_tokens);
@@ -94,16 +94,16 @@ impl Counted {
     }
 }
 
-impl Event {
+impl MessageEvent {
     pub(super) fn parse(data: &str) -> Result<Self, ModelError> {
         serde_json::from_str(data).or_else(|error| match serde_json::from_str::<Value>(data) {
             // Not part of this API, such as a keep-alive message of a proxy.
             Ok(value) if value.get("type").is_none() => Ok(Self::Unknown),
             _ => Err(ModelError::new(
-                ErrorKind::Stream,
+                ModelErrorKind::Stream,
                 format!(
                     "cannot parse an event of the reply: {}",
-                    clean(&error.to_string())
+                    clean_line(&error.to_string())
                 ),
             )),
         })

@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use protocol::{Block, CallId, Stop, Usage};
 use serde_json::{Map, Value, json};
 
-use crate::anthropic::event::{Delta, Event};
-use crate::calls::{Ids, cuts, read_input, read_name};
-use crate::error::{ErrorKind, ModelError};
+use crate::anthropic::event::{BlockDelta, MessageEvent};
+use crate::calls::{CallIds, may_truncate, parse_input, sanitize_tool_name};
+use crate::error::{ModelError, ModelErrorKind};
 use crate::failure;
-use crate::model::{Piece, Reply};
+use crate::model::{ModelReply, ReplyEvent};
 
 /// A reply under construction.
 #[derive(Debug)]
-pub(crate) struct StreamState<'a> {
-    ids: Ids<'a>,
-    parts: BTreeMap<u64, Part>,
+pub(crate) struct MessageStream<'a> {
+    ids: CallIds<'a>,
+    parts: BTreeMap<u64, PartialBlock>,
     model: String,
     usage: Usage,
     stop: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct StreamState<'a> {
 
 /// A block under construction.
 #[derive(Debug)]
-enum Part {
+enum PartialBlock {
     Text {
         text: String,
         citations: Vec<Value>,
@@ -51,9 +51,9 @@ enum Part {
     Whole(Block),
 }
 
-impl<'a> StreamState<'a> {
+impl<'a> MessageStream<'a> {
     /// `ids` assigns the ids of this reply's calls.
-    pub(crate) fn new(ids: Ids<'a>) -> Self {
+    pub(crate) fn new(ids: CallIds<'a>) -> Self {
         Self {
             ids,
             parts: BTreeMap::new(),
@@ -73,47 +73,47 @@ impl<'a> StreamState<'a> {
     pub(crate) fn apply(
         &mut self,
         data: &str,
-        hear: &mut (dyn FnMut(Piece<'_>) + Send),
+        hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> Result<(), ModelError> {
-        match Event::parse(data)? {
-            Event::MessageStart { message } => {
+        match MessageEvent::parse(data)? {
+            MessageEvent::MessageStart { message } => {
                 self.model = message.model;
                 message.usage.unwrap_or_default().replace(&mut self.usage);
-                hear(Piece::Used(self.usage));
+                hear(ReplyEvent::Used(self.usage));
             }
-            Event::ContentBlockStart {
+            MessageEvent::ContentBlockStart {
                 index,
                 content_block,
             } => {
-                let part = begin(content_block, &mut self.ids, hear);
+                let part = start_block(content_block, &mut self.ids, hear);
                 self.parts.insert(index, part);
             }
-            Event::ContentBlockDelta { index, delta } => {
+            MessageEvent::ContentBlockDelta { index, delta } => {
                 let part = self.parts.get_mut(&index);
                 let fits = part.is_some_and(|part| extend(part, delta, hear));
                 if !fits {
                     return Err(broken("a delta matches no block"));
                 }
             }
-            Event::MessageDelta { delta, usage } => {
+            MessageEvent::MessageDelta { delta, usage } => {
                 self.stop = delta.stop_reason.or(self.stop.take());
                 usage.unwrap_or_default().replace(&mut self.usage);
             }
-            Event::MessageStop => self.is_over = true,
-            Event::Error { error } => return Err(failure::from_stream(&error)),
+            MessageEvent::MessageStop => self.is_over = true,
+            MessageEvent::Error { error } => return Err(failure::from_stream(&error)),
             // The end of a block needs no action: whether its input is complete is known only with
             // the reply's stop reason.
-            Event::ContentBlockStop | Event::Ping | Event::Unknown => {}
+            MessageEvent::ContentBlockStop | MessageEvent::Ping | MessageEvent::Unknown => {}
         }
         Ok(())
     }
 
     /// The reply, if it is complete.
-    pub(crate) fn finish(self) -> Result<Reply, ModelError> {
+    pub(crate) fn finish(self) -> Result<ModelReply, ModelError> {
         if !self.is_over {
             return Err(broken("the stream ended early"));
         }
-        let is_call = |part: &Part| matches!(part, Part::Call { .. });
+        let is_call = |part: &PartialBlock| matches!(part, PartialBlock::Call { .. });
         let has_calls = self.parts.values().any(is_call);
         let stop = match self.stop {
             Some(reason) => {
@@ -122,7 +122,7 @@ impl<'a> StreamState<'a> {
             None if has_calls => Stop::ToolUse,
             None => Stop::EndTurn,
         };
-        let mut reply = Reply {
+        let mut reply = ModelReply {
             content: Vec::new(),
             broken_calls: BTreeMap::new(),
             usage: self.usage,
@@ -131,8 +131,8 @@ impl<'a> StreamState<'a> {
         };
         let last = self.parts.keys().next_back().copied();
         for (index, part) in self.parts {
-            let is_cut = Some(index) == last && cuts(&reply.stop);
-            end(part, is_cut, &mut reply);
+            let is_cut = Some(index) == last && may_truncate(&reply.stop);
+            finish_block(part, is_cut, &mut reply);
         }
         Ok(reply)
     }
@@ -140,17 +140,17 @@ impl<'a> StreamState<'a> {
 
 fn broken(why: &str) -> ModelError {
     ModelError::new(
-        ErrorKind::Stream,
+        ModelErrorKind::Stream,
         format!("cannot read the whole reply: {why}"),
     )
 }
 
 /// Creates a block from its initial form. Emits content that is already in it.
-fn begin(
+fn start_block(
     mut fields: Map<String, Value>,
-    ids: &mut Ids<'_>,
-    hear: &mut (dyn FnMut(Piece<'_>) + Send),
-) -> Part {
+    ids: &mut CallIds<'_>,
+    hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+) -> PartialBlock {
     let kind = fields
         .get("type")
         .and_then(Value::as_str)
@@ -163,39 +163,39 @@ fn begin(
     match kind.as_str() {
         "text" => {
             let text = take("text");
-            say(hear, Piece::Text(&text));
+            emit_nonempty(hear, ReplyEvent::Text(&text));
             let citations = match fields.remove("citations") {
                 Some(Value::Array(citations)) => citations,
                 _ => Vec::new(),
             };
-            Part::Text { text, citations }
+            PartialBlock::Text { text, citations }
         }
         "thinking" => {
             let thinking = take("thinking");
-            say(hear, Piece::Thinking(&thinking));
+            emit_nonempty(hear, ReplyEvent::Thinking(&thinking));
             let signature = take("signature");
-            Part::Thinking {
+            PartialBlock::Thinking {
                 thinking,
                 signature,
             }
         }
-        "redacted_thinking" => Part::Whole(Block::RedactedThinking { data: take("data") }),
+        "redacted_thinking" => PartialBlock::Whole(Block::RedactedThinking { data: take("data") }),
         "tool_use" => {
             let id = ids.claim(Some(&take("id")));
             let name = take("name");
-            hear(Piece::Input {
+            hear(ReplyEvent::Input {
                 call: &id,
                 name: &name,
                 json: "",
             });
-            Part::Call {
+            PartialBlock::Call {
                 id,
                 name,
                 begun_with: fields.remove("input").unwrap_or_default(),
                 json: String::new(),
             }
         }
-        _ => Part::Other {
+        _ => PartialBlock::Other {
             fields,
             json: String::new(),
         },
@@ -203,8 +203,10 @@ fn begin(
 }
 
 /// Emits a piece unless it is empty.
-fn say(hear: &mut (dyn FnMut(Piece<'_>) + Send), piece: Piece<'_>) {
-    let (Piece::Text(text) | Piece::Thinking(text) | Piece::Input { json: text, .. }) = piece
+fn emit_nonempty(hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send), piece: ReplyEvent<'_>) {
+    let (ReplyEvent::Text(text)
+    | ReplyEvent::Thinking(text)
+    | ReplyEvent::Input { json: text, .. }) = piece
     else {
         return;
     };
@@ -214,33 +216,37 @@ fn say(hear: &mut (dyn FnMut(Piece<'_>) + Send), piece: Piece<'_>) {
 }
 
 /// Adds a delta to a block; false if the delta is for another kind of block.
-fn extend(part: &mut Part, delta: Delta, hear: &mut (dyn FnMut(Piece<'_>) + Send)) -> bool {
+fn extend(
+    part: &mut PartialBlock,
+    delta: BlockDelta,
+    hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+) -> bool {
     match (part, delta) {
-        (_, Delta::Unknown) => {}
-        (Part::Text { text, .. }, Delta::Text { text: piece }) => {
-            say(hear, Piece::Text(&piece));
+        (_, BlockDelta::Unknown) => {}
+        (PartialBlock::Text { text, .. }, BlockDelta::Text { text: piece }) => {
+            emit_nonempty(hear, ReplyEvent::Text(&piece));
             text.push_str(&piece);
         }
-        (Part::Text { citations, .. }, Delta::Citations { citation }) => {
+        (PartialBlock::Text { citations, .. }, BlockDelta::Citations { citation }) => {
             citations.push(citation);
         }
-        (Part::Thinking { thinking, .. }, Delta::Thinking { thinking: piece }) => {
-            say(hear, Piece::Thinking(&piece));
+        (PartialBlock::Thinking { thinking, .. }, BlockDelta::Thinking { thinking: piece }) => {
+            emit_nonempty(hear, ReplyEvent::Thinking(&piece));
             thinking.push_str(&piece);
         }
-        (Part::Thinking { signature, .. }, Delta::Signature { signature: whole }) => {
+        (PartialBlock::Thinking { signature, .. }, BlockDelta::Signature { signature: whole }) => {
             *signature = whole;
         }
-        (Part::Call { id, name, json, .. }, Delta::InputJson { partial_json }) => {
-            let piece = Piece::Input {
+        (PartialBlock::Call { id, name, json, .. }, BlockDelta::InputJson { partial_json }) => {
+            let piece = ReplyEvent::Input {
                 call: id,
                 name,
                 json: &partial_json,
             };
-            say(hear, piece);
+            emit_nonempty(hear, piece);
             json.push_str(&partial_json);
         }
-        (Part::Other { fields, json }, delta) => extend_other(fields, json, delta),
+        (PartialBlock::Other { fields, json }, delta) => extend_other(fields, json, delta),
         _ => return false,
     }
     true
@@ -248,23 +254,23 @@ fn extend(part: &mut Part, delta: Delta, hear: &mut (dyn FnMut(Piece<'_>) + Send
 
 /// New block types use the existing delta types, so each delta goes to the field that it has in
 /// known blocks.
-fn extend_other(fields: &mut Map<String, Value>, json: &mut String, delta: Delta) {
+fn extend_other(fields: &mut Map<String, Value>, json: &mut String, delta: BlockDelta) {
     let (key, piece) = match delta {
-        Delta::InputJson { partial_json } => return json.push_str(&partial_json),
-        Delta::Citations { citation } => {
+        BlockDelta::InputJson { partial_json } => return json.push_str(&partial_json),
+        BlockDelta::Citations { citation } => {
             match fields.entry("citations").or_insert(Value::Null) {
                 Value::Array(citations) => citations.push(citation),
                 other => *other = json!([citation]),
             }
             return;
         }
-        Delta::Signature { signature } => {
+        BlockDelta::Signature { signature } => {
             fields.insert("signature".to_owned(), signature.into());
             return;
         }
-        Delta::Text { text } => ("text", text),
-        Delta::Thinking { thinking } => ("thinking", thinking),
-        Delta::Unknown => return,
+        BlockDelta::Text { text } => ("text", text),
+        BlockDelta::Thinking { thinking } => ("thinking", thinking),
+        BlockDelta::Unknown => return,
     };
     match fields.entry(key).or_insert(Value::Null) {
         Value::String(text) => text.push_str(&piece),
@@ -273,19 +279,19 @@ fn extend_other(fields: &mut Map<String, Value>, json: &mut String, delta: Delta
 }
 
 /// Adds a finished block, complete or cut off, to the reply.
-fn end(part: Part, is_cut: bool, reply: &mut Reply) {
+fn finish_block(part: PartialBlock, is_cut: bool, reply: &mut ModelReply) {
     let block = match part {
         // The API sometimes sends such blocks and refuses them in later requests.
-        Part::Text { text, citations } if text.is_empty() && citations.is_empty() => return,
-        Part::Text { text, citations } => Block::Text { text, citations },
-        Part::Thinking {
+        PartialBlock::Text { text, citations } if text.is_empty() && citations.is_empty() => return,
+        PartialBlock::Text { text, citations } => Block::Text { text, citations },
+        PartialBlock::Thinking {
             thinking,
             signature,
         } => Block::Thinking {
             thinking,
             signature,
         },
-        Part::Call {
+        PartialBlock::Call {
             id,
             name,
             begun_with,
@@ -296,21 +302,21 @@ fn end(part: Part, is_cut: bool, reply: &mut Reply) {
             let (input, reason) = if came_whole {
                 (begun_with, None)
             } else {
-                read_input(&json, is_cut)
+                parse_input(&json, is_cut)
             };
-            let (name, unknown) = read_name(name);
+            let (name, unknown) = sanitize_tool_name(name);
             if let Some(reason) = unknown.or(reason) {
                 reply.broken_calls.insert(id.clone(), reason);
             }
             Block::ToolUse { id, name, input }
         }
-        Part::Other { mut fields, json } => {
+        PartialBlock::Other { mut fields, json } => {
             if !json.is_empty() {
-                fields.insert("input".to_owned(), read_input(&json, is_cut).0);
+                fields.insert("input".to_owned(), parse_input(&json, is_cut).0);
             }
             Block::Other(Value::Object(fields))
         }
-        Part::Whole(block) => block,
+        PartialBlock::Whole(block) => block,
     };
     reply.content.push(block);
 }

@@ -11,17 +11,17 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::model::Request;
+use crate::model::ModelRequest;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Body<'a> {
+pub(super) struct CompletionBody<'a> {
     pub(super) model: &'a str,
-    pub(super) request: Request<'a>,
+    pub(super) request: ModelRequest<'a>,
     /// The name that this server uses for the reply limit.
     pub(super) limit: &'static str,
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for CompletionBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut body = serializer.serialize_map(None)?;
         body.serialize_entry("model", self.model)?;
@@ -29,16 +29,16 @@ impl Serialize for Body<'_> {
         body.serialize_entry("stream", &true)?;
         body.serialize_entry("stream_options", &json!({"include_usage": true}))?;
         if !self.request.tools.is_empty() {
-            body.serialize_entry("tools", &Tools(self.request.tools))?;
+            body.serialize_entry("tools", &FunctionList(self.request.tools))?;
         }
-        body.serialize_entry("messages", &Messages(self.request))?;
+        body.serialize_entry("messages", &ChatMessages(self.request))?;
         body.end()
     }
 }
 
-struct Tools<'a>(&'a [ToolDefinition]);
+struct FunctionList<'a>(&'a [ToolDefinition]);
 
-impl Serialize for Tools<'_> {
+impl Serialize for FunctionList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Function<'a> {
@@ -62,22 +62,24 @@ impl Serialize for Tools<'_> {
     }
 }
 
-struct Messages<'a>(Request<'a>);
+struct ChatMessages<'a>(ModelRequest<'a>);
 
-impl Serialize for Messages<'_> {
+impl Serialize for ChatMessages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut messages = serializer.serialize_seq(None)?;
-        let system = Text(self.0.system.iter().map(String::as_str));
+        let system = JoinedText(self.0.system.iter().map(String::as_str));
         if !system.is_empty() {
-            messages.serialize_element(&Plain {
+            messages.serialize_element(&ChatMessage {
                 role: "system",
                 content: system,
             })?;
         }
         for message in self.0.messages {
             match message.role {
-                Role::Assistant => messages.serialize_element(&Assistant(&message.content))?,
-                Role::User => user(&mut messages, message)?,
+                Role::Assistant => {
+                    messages.serialize_element(&AssistantMessage(&message.content))?
+                }
+                Role::User => serialize_user(&mut messages, message)?,
             }
         }
         messages.end()
@@ -86,7 +88,7 @@ impl Serialize for Messages<'_> {
 
 /// A user message: first a result for each call, then the user's text and the images of the
 /// results.
-fn user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::Error> {
+fn serialize_user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::Error> {
     for block in &message.content {
         if let Block::ToolResult {
             tool_use_id,
@@ -94,10 +96,10 @@ fn user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::E
             is_error,
         } = block
         {
-            messages.serialize_element(&Answer {
+            messages.serialize_element(&ToolMessage {
                 role: "tool",
                 tool_call_id: tool_use_id,
-                content: AnswerText {
+                content: ToolMessageText {
                     content,
                     is_error: *is_error,
                 },
@@ -106,19 +108,19 @@ fn user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::E
     }
     let has_pictures = message.content.iter().any(|block| match block {
         Block::Image { .. } => true,
-        Block::ToolResult { content, .. } => has_picture(content),
+        Block::ToolResult { content, .. } => has_image(content),
         _ => false,
     });
-    let text = Text::of(&message.content);
+    let text = JoinedText::of(&message.content);
     if has_pictures {
-        let content = Parts(&message.content);
-        messages.serialize_element(&Plain {
+        let content = UserParts(&message.content);
+        messages.serialize_element(&ChatMessage {
             role: "user",
             content,
         })
     } else if !text.is_empty() {
         // Plain text, because many servers accept no other form.
-        messages.serialize_element(&Plain {
+        messages.serialize_element(&ChatMessage {
             role: "user",
             content: text,
         })
@@ -127,30 +129,30 @@ fn user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::E
     }
 }
 
-fn has_picture(blocks: &[Block]) -> bool {
+fn has_image(blocks: &[Block]) -> bool {
     blocks
         .iter()
         .any(|block| matches!(block, Block::Image { .. }))
 }
 
 #[derive(Serialize)]
-struct Plain<T> {
+struct ChatMessage<T> {
     role: &'static str,
     content: T,
 }
 
 /// Joins texts with a blank line between them.
 #[derive(Clone)]
-struct Text<I>(I);
+struct JoinedText<I>(I);
 
-impl<'a> Text<()> {
+impl<'a> JoinedText<()> {
     /// All text of these blocks.
-    fn of(blocks: &'a [Block]) -> Text<impl Iterator<Item = &'a str> + Clone> {
-        Text(blocks.iter().filter_map(Block::as_text))
+    fn of(blocks: &'a [Block]) -> JoinedText<impl Iterator<Item = &'a str> + Clone> {
+        JoinedText(blocks.iter().filter_map(Block::as_text))
     }
 }
 
-impl<'a, I: Iterator<Item = &'a str> + Clone> Text<I> {
+impl<'a, I: Iterator<Item = &'a str> + Clone> JoinedText<I> {
     fn parts(&self) -> impl Iterator<Item = &'a str> {
         self.0.clone().filter(|text| !text.is_empty())
     }
@@ -160,7 +162,7 @@ impl<'a, I: Iterator<Item = &'a str> + Clone> Text<I> {
     }
 }
 
-impl<'a, I: Iterator<Item = &'a str> + Clone> Display for Text<I> {
+impl<'a, I: Iterator<Item = &'a str> + Clone> Display for JoinedText<I> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, text) in self.parts().enumerate() {
             formatter.write_str(if place > 0 { "\n\n" } else { "" })?;
@@ -170,32 +172,32 @@ impl<'a, I: Iterator<Item = &'a str> + Clone> Display for Text<I> {
     }
 }
 
-impl<'a, I: Iterator<Item = &'a str> + Clone> Serialize for Text<I> {
+impl<'a, I: Iterator<Item = &'a str> + Clone> Serialize for JoinedText<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ToolMessage<'a> {
     role: &'static str,
     tool_call_id: &'a CallId,
-    content: AnswerText<'a>,
+    content: ToolMessageText<'a>,
 }
 
-struct AnswerText<'a> {
+struct ToolMessageText<'a> {
     content: &'a [Block],
     is_error: bool,
 }
 
-impl Display for AnswerText<'_> {
+impl Display for ToolMessageText<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = Text::of(self.content);
+        let text = JoinedText::of(self.content);
         if self.is_error {
             formatter.write_str("The call failed:\n")?;
         }
         text.fmt(formatter)?;
-        match has_picture(self.content) {
+        match has_image(self.content) {
             true if !text.is_empty() => formatter.write_str("\n\n(its picture follows)"),
             true => formatter.write_str("(its picture follows)"),
             // Some servers reject a message without content.
@@ -205,24 +207,24 @@ impl Display for AnswerText<'_> {
     }
 }
 
-impl Serialize for AnswerText<'_> {
+impl Serialize for ToolMessageText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 /// User content as a list of parts, which images require.
-struct Parts<'a>(&'a [Block]);
+struct UserParts<'a>(&'a [Block]);
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Part<'a> {
+enum UserPart<'a> {
     Text {
         text: &'a str,
     },
     #[serde(rename = "text")]
     Caption {
-        text: Caption<'a>,
+        text: ImageCaption<'a>,
     },
     ImageUrl {
         image_url: ImageUrl<'a>,
@@ -234,25 +236,25 @@ struct ImageUrl<'a> {
     url: DataUrl<'a>,
 }
 
-impl Serialize for Parts<'_> {
+impl Serialize for UserParts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut parts = serializer.serialize_seq(None)?;
         for block in self.0 {
             match block {
                 Block::Text { text, .. } if !text.is_empty() => {
-                    parts.serialize_element(&Part::Text { text })?;
+                    parts.serialize_element(&UserPart::Text { text })?;
                 }
-                Block::Image { source } => parts.serialize_element(&picture(source))?,
+                Block::Image { source } => parts.serialize_element(&image_part(source))?,
                 Block::ToolResult {
                     tool_use_id,
                     content,
                     ..
-                } if has_picture(content) => {
-                    let text = Caption(tool_use_id);
-                    parts.serialize_element(&Part::Caption { text })?;
+                } if has_image(content) => {
+                    let text = ImageCaption(tool_use_id);
+                    parts.serialize_element(&UserPart::Caption { text })?;
                     for block in content {
                         if let Block::Image { source } = block {
-                            parts.serialize_element(&picture(source))?;
+                            parts.serialize_element(&image_part(source))?;
                         }
                     }
                 }
@@ -263,16 +265,16 @@ impl Serialize for Parts<'_> {
     }
 }
 
-fn picture(source: &Image) -> Part<'_> {
+fn image_part(source: &Image) -> UserPart<'_> {
     let url = DataUrl(source);
-    Part::ImageUrl {
+    UserPart::ImageUrl {
         image_url: ImageUrl { url },
     }
 }
 
-struct Caption<'a>(&'a CallId);
+struct ImageCaption<'a>(&'a CallId);
 
-impl Serialize for Caption<'_> {
+impl Serialize for ImageCaption<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!(
             "Picture from the answer to call `{}`:",
@@ -291,12 +293,12 @@ impl Serialize for DataUrl<'_> {
 }
 
 /// A reply of the model, sent back as history.
-struct Assistant<'a>(&'a [Block]);
+struct AssistantMessage<'a>(&'a [Block]);
 
-impl Serialize for Assistant<'_> {
+impl Serialize for AssistantMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = Text::of(self.0);
-        let calls = Calls(self.0);
+        let text = JoinedText::of(self.0);
+        let calls = ToolCalls(self.0);
         let has_calls = self
             .0
             .iter()
@@ -315,9 +317,9 @@ impl Serialize for Assistant<'_> {
     }
 }
 
-struct Calls<'a>(&'a [Block]);
+struct ToolCalls<'a>(&'a [Block]);
 
-impl Serialize for Calls<'_> {
+impl Serialize for ToolCalls<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Function<'a> {

@@ -7,31 +7,31 @@ use serde_json::Value;
 
 /// One event of a stream, or the whole response of a server that does not stream.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Chunk {
+pub(super) struct CompletionChunk {
     #[serde(default)]
     pub(super) error: Option<Value>,
     #[serde(default)]
     pub(super) model: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<ChunkChoice>,
     #[serde(default)]
-    pub(super) usage: Option<Counted>,
+    pub(super) usage: Option<ChunkUsage>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Choice {
+pub(super) struct ChunkChoice {
     #[serde(default)]
     pub(super) index: Option<u64>,
     /// Called `message` in a response that is not streamed.
     #[serde(default, alias = "message", deserialize_with = "or_default")]
-    pub(super) delta: Delta,
+    pub(super) delta: ChoiceDelta,
     #[serde(default)]
     pub(super) finish_reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Delta {
+pub(super) struct ChoiceDelta {
     /// Text, or a list of parts with text.
     content: Value,
     refusal: Value,
@@ -41,7 +41,7 @@ pub(super) struct Delta {
     pub(super) tool_calls: Vec<CallPiece>,
 }
 
-impl Delta {
+impl ChoiceDelta {
     pub(super) fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -93,7 +93,7 @@ impl FunctionPiece {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Counted {
+pub(super) struct ChunkUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     #[serde(deserialize_with = "or_default")]
@@ -107,7 +107,7 @@ struct PromptDetails {
     cached_tokens: u64,
 }
 
-impl Counted {
+impl ChunkUsage {
     pub(super) fn usage(&self) -> Usage {
         let cached = self.prompt_tokens_details.cached_tokens;
         Usage {

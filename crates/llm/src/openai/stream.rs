@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use protocol::{Block, CallId, Stop, Usage};
 use serde::de::IgnoredAny;
 
-use crate::calls::{Ids, cuts, read_input, read_name};
-use crate::error::{ErrorKind, ModelError};
-use crate::events::DONE;
+use crate::calls::{CallIds, may_truncate, parse_input, sanitize_tool_name};
+use crate::error::{ModelError, ModelErrorKind};
+use crate::events::DONE_EVENT;
 use crate::failure;
-use crate::model::{Piece, Reply};
-use crate::openai::chunk::{CallPiece, Chunk, Delta};
+use crate::model::{ModelReply, ReplyEvent};
+use crate::openai::chunk::{CallPiece, ChoiceDelta, CompletionChunk};
 
 /// A reply under construction.
 #[derive(Debug)]
-pub(crate) struct StreamState<'a> {
-    ids: Ids<'a>,
+pub(crate) struct CompletionStream<'a> {
+    ids: CallIds<'a>,
     text: String,
-    calls: Vec<Call>,
+    calls: Vec<PartialCall>,
     model: String,
     usage: Option<Usage>,
     finish_reason: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct StreamState<'a> {
 
 /// A call under construction.
 #[derive(Debug)]
-struct Call {
+struct PartialCall {
     index: Option<u64>,
     /// The server's id, which may differ from ours.
     offered: Option<String>,
@@ -39,8 +39,8 @@ struct Call {
     json: String,
 }
 
-impl<'a> StreamState<'a> {
-    pub(crate) fn new(ids: Ids<'a>) -> Self {
+impl<'a> CompletionStream<'a> {
+    pub(crate) fn new(ids: CallIds<'a>) -> Self {
         Self {
             ids,
             text: String::new(),
@@ -68,16 +68,16 @@ impl<'a> StreamState<'a> {
     pub(crate) fn apply(
         &mut self,
         data: &str,
-        hear: &mut (dyn FnMut(Piece<'_>) + Send),
+        hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> Result<(), ModelError> {
-        if data.trim() == DONE {
+        if data.trim() == DONE_EVENT {
             self.is_over = true;
             return Ok(());
         }
-        let chunk: Chunk = serde_json::from_str(data).map_err(|error| {
-            let error = failure::clean(&error.to_string());
+        let chunk: CompletionChunk = serde_json::from_str(data).map_err(|error| {
+            let error = failure::clean_line(&error.to_string());
             let message = format!("cannot parse a part of the reply: {error}");
-            ModelError::new(ErrorKind::Stream, message)
+            ModelError::new(ModelErrorKind::Stream, message)
         })?;
         if let Some(error) = chunk.error {
             return Err(failure::from_stream(&error));
@@ -98,24 +98,28 @@ impl<'a> StreamState<'a> {
         Ok(())
     }
 
-    fn take(&mut self, delta: Delta, hear: &mut (dyn FnMut(Piece<'_>) + Send)) {
+    fn take(&mut self, delta: ChoiceDelta, hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send)) {
         let thinking = delta.thinking();
         if !thinking.is_empty() {
-            hear(Piece::Thinking(thinking));
+            hear(ReplyEvent::Thinking(thinking));
         }
         self.is_refused |= !delta.refusal().is_empty();
         for text in [&delta.text(), delta.refusal()] {
             if !text.is_empty() {
-                hear(Piece::Text(text));
+                hear(ReplyEvent::Text(text));
                 self.text.push_str(text);
             }
         }
         for piece in &delta.tool_calls {
-            self.take_call(piece, hear);
+            self.apply_call_piece(piece, hear);
         }
     }
 
-    fn take_call(&mut self, piece: &CallPiece, hear: &mut (dyn FnMut(Piece<'_>) + Send)) {
+    fn apply_call_piece(
+        &mut self,
+        piece: &CallPiece,
+        hear: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) {
         let arguments = piece.function.arguments();
         let name = piece.function.name.as_deref().unwrap_or_default();
         let offered = piece.id.as_deref().filter(|id| !id.is_empty());
@@ -123,7 +127,7 @@ impl<'a> StreamState<'a> {
         let call = match place {
             Some(place) => &mut self.calls[place],
             None => {
-                let call = Call {
+                let call = PartialCall {
                     index: piece.index,
                     offered: offered.map(str::to_owned),
                     id: self.ids.claim(offered),
@@ -134,8 +138,8 @@ impl<'a> StreamState<'a> {
                 self.calls.last_mut().expect("one was just added")
             }
         };
-        let mut tell = |call: &Call, json: &str| {
-            hear(Piece::Input {
+        let mut tell = |call: &PartialCall, json: &str| {
+            hear(ReplyEvent::Input {
                 call: &call.id,
                 name: &call.name,
                 json,
@@ -184,10 +188,10 @@ impl<'a> StreamState<'a> {
     }
 
     /// The reply, if it is complete, and the server's token counts, if it sent any.
-    pub(crate) fn finish(self) -> Result<(Reply, Option<Usage>), ModelError> {
+    pub(crate) fn finish(self) -> Result<(ModelReply, Option<Usage>), ModelError> {
         if !self.is_whole() {
             let message = "cannot read the whole reply: the stream ended early";
-            return Err(ModelError::new(ErrorKind::Stream, message));
+            return Err(ModelError::new(ModelErrorKind::Stream, message));
         }
         let has_calls = !self.calls.is_empty();
         let stop = match self.finish_reason.as_deref() {
@@ -206,8 +210,8 @@ impl<'a> StreamState<'a> {
         let mut broken_calls = BTreeMap::new();
         let last = self.calls.len().saturating_sub(1);
         for (place, call) in self.calls.into_iter().enumerate() {
-            let (input, reason) = read_input(&call.json, place == last && cuts(&stop));
-            let (name, unknown) = read_name(call.name);
+            let (input, reason) = parse_input(&call.json, place == last && may_truncate(&stop));
+            let (name, unknown) = sanitize_tool_name(call.name);
             if let Some(reason) = unknown.or(reason) {
                 broken_calls.insert(call.id.clone(), reason);
             }
@@ -217,7 +221,7 @@ impl<'a> StreamState<'a> {
                 input,
             });
         }
-        let reply = Reply {
+        let reply = ModelReply {
             content,
             stop,
             broken_calls,
@@ -228,7 +232,7 @@ impl<'a> StreamState<'a> {
     }
 }
 
-impl Call {
+impl PartialCall {
     /// Whether its input is complete JSON.
     fn is_whole(&self) -> bool {
         serde_json::from_str::<IgnoredAny>(&self.json).is_ok()

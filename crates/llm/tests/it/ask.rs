@@ -5,37 +5,38 @@ use std::time::Duration;
 
 use llm::script::{ScriptedCall, ScriptedReply};
 use llm::{
-    Anthropic, AnthropicConfig, Model, ModelError, OpenAi, OpenAiConfig, Piece, Reply, Request,
+    Anthropic, AnthropicConfig, Model, ModelError, ModelReply, ModelRequest, OpenAi, OpenAiConfig,
+    ReplyEvent,
 };
 use protocol::{Block, Message, Role, ToolDefinition, Usage};
 use serde_json::json;
 use testkit::ModelServer;
 
-pub(crate) const KEY: &str = "sk-test-hushhush-0123456789";
+pub(crate) const TEST_KEY: &str = "sk-test-hushhush-0123456789";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Client {
+pub(crate) enum ModelClient {
     Anthropic,
     OpenAi,
 }
 
-pub(crate) const BOTH: [Client; 2] = [Client::Anthropic, Client::OpenAi];
+pub(crate) const ALL_CLIENTS: [ModelClient; 2] = [ModelClient::Anthropic, ModelClient::OpenAi];
 
 pub(crate) fn anthropic_config(base_url: String) -> AnthropicConfig {
     AnthropicConfig {
         base_url,
-        ..AnthropicConfig::new("claude-test", KEY.into())
+        ..AnthropicConfig::new("claude-test", TEST_KEY.into())
     }
 }
 
 pub(crate) fn openai_config(base_url: String) -> OpenAiConfig {
     OpenAiConfig {
-        api_key: Some(KEY.into()),
+        api_key: Some(TEST_KEY.into()),
         ..OpenAiConfig::new("qwen-test", base_url)
     }
 }
 
-impl Client {
+impl ModelClient {
     pub(crate) fn of(self, server: &ModelServer) -> Arc<dyn Model> {
         self.at(server.base_url())
     }
@@ -48,7 +49,11 @@ impl Client {
     }
 
     /// A client with this idle timeout.
-    pub(crate) fn hasty(self, server: &ModelServer, silence_limit: Duration) -> Arc<dyn Model> {
+    pub(crate) fn with_idle_timeout(
+        self,
+        server: &ModelServer,
+        silence_limit: Duration,
+    ) -> Arc<dyn Model> {
         let base_url = server.base_url();
         match self {
             Self::Anthropic => Arc::new(
@@ -69,9 +74,9 @@ impl Client {
     }
 }
 
-/// A [`Piece`] with owned data.
+/// A [`ReplyEvent`] with owned data.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum OwnedReplyEvent {
     Used(Usage),
     Text(String),
     Thinking(String),
@@ -86,17 +91,17 @@ pub(crate) enum Heard {
     },
 }
 
-impl From<Piece<'_>> for Heard {
-    fn from(piece: Piece<'_>) -> Self {
+impl From<ReplyEvent<'_>> for OwnedReplyEvent {
+    fn from(piece: ReplyEvent<'_>) -> Self {
         match piece {
-            Piece::Used(usage) => Self::Used(usage),
-            Piece::Text(text) => Self::Text(text.to_owned()),
-            Piece::Thinking(text) => Self::Thinking(text.to_owned()),
-            Piece::Input { name, json, .. } => Self::Input {
+            ReplyEvent::Used(usage) => Self::Used(usage),
+            ReplyEvent::Text(text) => Self::Text(text.to_owned()),
+            ReplyEvent::Thinking(text) => Self::Thinking(text.to_owned()),
+            ReplyEvent::Input { name, json, .. } => Self::Input {
                 name: name.to_owned(),
                 json: json.to_owned(),
             },
-            Piece::Retrying {
+            ReplyEvent::Retrying {
                 attempt,
                 wait,
                 reason,
@@ -110,22 +115,25 @@ impl From<Piece<'_>> for Heard {
 }
 
 /// All text that was emitted, of the last attempt only.
-pub(crate) fn text_of(heard: &[Heard]) -> String {
+pub(crate) fn text_of(heard: &[OwnedReplyEvent]) -> String {
     pieces_of(heard, |piece| match piece {
-        Heard::Text(text) => Some(text),
+        OwnedReplyEvent::Text(text) => Some(text),
         _ => None,
     })
 }
 
-pub(crate) fn thinking_of(heard: &[Heard]) -> String {
+pub(crate) fn thinking_of(heard: &[OwnedReplyEvent]) -> String {
     pieces_of(heard, |piece| match piece {
-        Heard::Thinking(text) => Some(text),
+        OwnedReplyEvent::Thinking(text) => Some(text),
         _ => None,
     })
 }
 
-fn pieces_of(heard: &[Heard], pick: impl Fn(&Heard) -> Option<&String>) -> String {
-    let is_retry = |piece: &Heard| matches!(piece, Heard::Retrying { .. });
+fn pieces_of(
+    heard: &[OwnedReplyEvent],
+    pick: impl Fn(&OwnedReplyEvent) -> Option<&String>,
+) -> String {
+    let is_retry = |piece: &OwnedReplyEvent| matches!(piece, OwnedReplyEvent::Retrying { .. });
     let begin = heard
         .iter()
         .rposition(is_retry)
@@ -139,14 +147,14 @@ fn pieces_of(heard: &[Heard], pick: impl Fn(&Heard) -> Option<&String>) -> Strin
 
 /// A request with owned data.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct OwnedRequest {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolDefinition>,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) max_tokens: u32,
 }
 
-impl Default for Asked {
+impl Default for OwnedRequest {
     fn default() -> Self {
         Self {
             system: vec!["You work.".to_owned(), "In a sandbox.".to_owned()],
@@ -157,9 +165,9 @@ impl Default for Asked {
     }
 }
 
-impl Asked {
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request {
+impl OwnedRequest {
+    pub(crate) fn request(&self) -> ModelRequest<'_> {
+        ModelRequest {
             system: &self.system,
             tools: &self.tools,
             messages: &self.messages,
@@ -172,17 +180,20 @@ impl Asked {
         self
     }
 
-    pub(crate) async fn ask(&self, model: &dyn Model) -> (Result<Reply, ModelError>, Vec<Heard>) {
+    pub(crate) async fn ask(
+        &self,
+        model: &dyn Model,
+    ) -> (Result<ModelReply, ModelError>, Vec<OwnedReplyEvent>) {
         let mut heard = Vec::new();
-        let mut hear = |piece: Piece<'_>| heard.push(Heard::from(piece));
+        let mut hear = |piece: ReplyEvent<'_>| heard.push(OwnedReplyEvent::from(piece));
         let reply = model.reply(self.request(), &mut hear).await;
         (reply, heard)
     }
 }
 
 /// Sends the simplest request.
-pub(crate) async fn ask(model: &dyn Model) -> Result<Reply, ModelError> {
-    Asked::default().ask(model).await.0
+pub(crate) async fn ask(model: &dyn Model) -> Result<ModelReply, ModelError> {
+    OwnedRequest::default().ask(model).await.0
 }
 
 pub(crate) fn tool(name: &str) -> ToolDefinition {
@@ -208,7 +219,7 @@ pub(crate) fn assistant(content: impl Into<Vec<Block>>) -> Arc<Message> {
 }
 
 /// A message with a result for each call of a reply.
-pub(crate) fn results_of(reply: &Reply) -> Arc<Message> {
+pub(crate) fn results_of(reply: &ModelReply) -> Arc<Message> {
     let results: Vec<_> = reply
         .content
         .iter()
@@ -252,10 +263,10 @@ pub(crate) fn rich() -> ScriptedReply {
 }
 
 /// Checks that a reply has the content of [`rich`], ignoring ids.
-pub(crate) fn assert_rich(client: Client, reply: &Reply) {
+pub(crate) fn assert_rich(client: ModelClient, reply: &ModelReply) {
     let script = rich();
     let mut content = reply.content.iter();
-    if client == Client::Anthropic {
+    if client == ModelClient::Anthropic {
         let Some(Block::Thinking { thinking, .. }) = content.next() else {
             panic!("no thinking: {reply:?}");
         };

@@ -2,14 +2,16 @@
 
 use llm::script::ScriptedReply;
 use protocol::{Block, Stop};
-use testkit::{Answer, Chunking, Framing, LineEnds, ModelServer, RawChunk, Settings};
+use testkit::{
+    Chunking, Framing, LineEnding, ModelServer, ModelServerSettings, RawChunk, ScriptedAnswer,
+};
 
-use crate::ask::{BOTH, Client, ask, assert_rich, rich};
+use crate::ask::{ALL_CLIENTS, ModelClient, ask, assert_rich, rich};
 
 #[tokio::test]
 async fn chunks_of_every_size_and_every_line_end() {
-    for client in BOTH {
-        for line_ends in [LineEnds::Lf, LineEnds::CrLf, LineEnds::Cr] {
+    for client in ALL_CLIENTS {
+        for line_ends in [LineEnding::Lf, LineEnding::CrLf, LineEnding::Cr] {
             for chunking in [1, 2, 3, 7, 1000]
                 .map(Chunking::Bytes)
                 .into_iter()
@@ -19,7 +21,7 @@ async fn chunks_of_every_size_and_every_line_end() {
                     chunking,
                     line_ends,
                 };
-                let server = ModelServer::start_with(rich(), Settings::framed(framing));
+                let server = ModelServer::start_with(rich(), ModelServerSettings::framed(framing));
                 let reply = ask(&*client.of(&server)).await.unwrap();
                 assert_rich(client, &reply);
             }
@@ -30,7 +32,7 @@ async fn chunks_of_every_size_and_every_line_end() {
 /// None of this is part of a reply, and none of it breaks one.
 #[tokio::test]
 async fn what_is_not_understood_is_passed_over() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         for bytes in [
             ": keep-alive\n\n",
             "\n\n\n",
@@ -40,7 +42,7 @@ async fn what_is_not_understood_is_passed_over() {
             "unheard-of: field\n\n",
         ] {
             for after in 0..8 {
-                let answer = Answer::reply(rich()).insert(after, bytes);
+                let answer = ScriptedAnswer::reply(rich()).insert(after, bytes);
                 let server = ModelServer::start(answer);
                 let reply = ask(&*client.of(&server)).await;
                 assert_rich(
@@ -49,7 +51,7 @@ async fn what_is_not_understood_is_passed_over() {
                 );
             }
         }
-        let answer = Answer::reply(rich()).insert(0, "\u{feff}");
+        let answer = ScriptedAnswer::reply(rich()).insert(0, "\u{feff}");
         let server = ModelServer::start(answer);
         assert_rich(client, &ask(&*client.of(&server)).await.unwrap());
     }
@@ -59,11 +61,11 @@ async fn what_is_not_understood_is_passed_over() {
 async fn new_kinds_of_pieces_are_passed_over() {
     let strange = "event: content_block_delta\ndata: {\"type\": \"content_block_delta\", \
                    \"index\": 0, \"delta\": {\"type\": \"smell_delta\", \"smell\": \"rose\"}}\n\n";
-    let answer = Answer::reply(rich()).insert(4, strange);
+    let answer = ScriptedAnswer::reply(rich()).insert(4, strange);
     let server = ModelServer::start(answer);
     assert_rich(
-        Client::Anthropic,
-        &ask(&*Client::Anthropic.of(&server)).await.unwrap(),
+        ModelClient::Anthropic,
+        &ask(&*ModelClient::Anthropic.of(&server)).await.unwrap(),
     );
 }
 
@@ -81,8 +83,11 @@ async fn the_last_event_needs_no_blank_line() {
         "data:\"delta\":{\"content\":\"over two lines\"}}]}\n\n",
         "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}",
     );
-    for (client, stream) in [(Client::Anthropic, message), (Client::OpenAi, chat)] {
-        let server = ModelServer::start(Answer::raw([RawChunk::bytes(stream)]));
+    for (client, stream) in [
+        (ModelClient::Anthropic, message),
+        (ModelClient::OpenAi, chat),
+    ] {
+        let server = ModelServer::start(ScriptedAnswer::raw([RawChunk::bytes(stream)]));
         let reply = ask(&*client.of(&server)).await.unwrap();
         assert_eq!(reply.content, [Block::text("over two lines")], "{client:?}");
         assert_eq!(reply.stop, Stop::EndTurn);
@@ -91,7 +96,7 @@ async fn the_last_event_needs_no_blank_line() {
 
 #[tokio::test]
 async fn one_connection_serves_many_requests() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         let server = ModelServer::start([(); 5].map(|()| ScriptedReply::text("hi")));
         let model = client.of(&server);
         for _ in 0..5 {

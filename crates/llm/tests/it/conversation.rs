@@ -6,9 +6,12 @@ use llm::script::ScriptedReply;
 use llm::{Anthropic, AnthropicConfig, Model};
 use protocol::{Block, Image, Message, Stop};
 use serde_json::{Value, json};
-use testkit::{Answer, ModelServer, RawChunk, Replies};
+use testkit::{ModelServer, RawChunk, Replies, ScriptedAnswer};
 
-use crate::ask::{Asked, BOTH, Client, anthropic_config, ask, assistant, results_of, rich, user};
+use crate::ask::{
+    ALL_CLIENTS, ModelClient, OwnedRequest, anthropic_config, ask, assistant, results_of, rich,
+    user,
+};
 
 #[tokio::test]
 async fn thinking_goes_back_byte_for_byte() {
@@ -18,7 +21,7 @@ async fn thinking_goes_back_byte_for_byte() {
         ..anthropic_config(server.base_url())
     };
     let model = Anthropic::new(config).unwrap();
-    let mut asked = Asked::default();
+    let mut asked = OwnedRequest::default();
     for _ in 0..2 {
         let reply = asked.ask(&model).await.0.unwrap();
         asked = asked.with([assistant(reply.content.clone()), results_of(&reply)]);
@@ -54,14 +57,14 @@ async fn blocks_that_only_the_provider_reads_go_back_as_they_came() {
         .map(|event| format!("data: {event}\n\n"))
         .collect();
     let server = ModelServer::start([
-        Answer::raw([RawChunk::bytes(stream)]),
+        ScriptedAnswer::raw([RawChunk::bytes(stream)]),
         ScriptedReply::text("on").into(),
     ]);
-    let model = Client::Anthropic.of(&server);
+    let model = ModelClient::Anthropic.of(&server);
     let reply = ask(&*model).await.unwrap();
     assert_eq!(reply.stop, Stop::PauseTurn);
     // A paused reply is sent back as the last message, and the model continues it.
-    Asked::default()
+    OwnedRequest::default()
         .with([assistant(reply.content)])
         .ask(&*model)
         .await
@@ -71,7 +74,7 @@ async fn blocks_that_only_the_provider_reads_go_back_as_they_came() {
     assert_eq!(sent["messages"][1]["content"], json!(blocks));
 }
 
-fn picture() -> Block {
+fn image_block() -> Block {
     Block::Image {
         source: Image::Base64 {
             media_type: "image/png".to_owned(),
@@ -81,7 +84,7 @@ fn picture() -> Block {
 }
 
 /// Two calls, one answered with an image, one with an error.
-fn looked() -> [Arc<Message>; 2] {
+fn image_and_error_results() -> [Arc<Message>; 2] {
     let call = |id: &str| Block::ToolUse {
         id: id.into(),
         name: "bash".to_owned(),
@@ -95,7 +98,7 @@ fn looked() -> [Arc<Message>; 2] {
     [
         assistant([Block::text("two looks"), call("c1"), call("c2")]),
         user([
-            result("c1", vec![Block::text("a picture:"), picture()], false),
+            result("c1", vec![Block::text("a picture:"), image_block()], false),
             result("c2", vec![Block::text("no such file")], true),
             Block::text("and now?"),
         ]),
@@ -104,9 +107,13 @@ fn looked() -> [Arc<Message>; 2] {
 
 #[tokio::test]
 async fn results_with_pictures_and_errors() {
-    let asked = Asked::default().with(looked());
+    let asked = OwnedRequest::default().with(image_and_error_results());
     let server = ModelServer::start(ScriptedReply::text("nice"));
-    asked.ask(&*Client::Anthropic.of(&server)).await.0.unwrap();
+    asked
+        .ask(&*ModelClient::Anthropic.of(&server))
+        .await
+        .0
+        .unwrap();
     let sent = server.finish()[0].json();
     let results = &sent["messages"][2]["content"];
     assert_eq!(results[0]["content"][1]["source"]["data"], "iVBORw0KGgo=");
@@ -116,7 +123,11 @@ async fn results_with_pictures_and_errors() {
     );
 
     let server = ModelServer::start(ScriptedReply::text("nice"));
-    asked.ask(&*Client::OpenAi.of(&server)).await.0.unwrap();
+    asked
+        .ask(&*ModelClient::OpenAi.of(&server))
+        .await
+        .0
+        .unwrap();
     let sent = server.finish()[0].json();
     let messages = sent["messages"].as_array().unwrap();
     let roles: Vec<_> = messages
@@ -141,16 +152,17 @@ async fn results_with_pictures_and_errors() {
 async fn broken_and_thoughtful_replies_can_be_sent_back() {
     // A conversation with one provider continues with the other.
     for (before, after) in [
-        (Client::Anthropic, Client::OpenAi),
-        (Client::OpenAi, Client::Anthropic),
-        (Client::OpenAi, Client::OpenAi),
+        (ModelClient::Anthropic, ModelClient::OpenAi),
+        (ModelClient::OpenAi, ModelClient::Anthropic),
+        (ModelClient::OpenAi, ModelClient::OpenAi),
     ] {
         let mut broken = rich();
         broken.calls[0].raw = Some("{\"x\": ".to_owned());
         let server = ModelServer::start([broken, ScriptedReply::text("on")]);
         let reply = ask(&*before.of(&server)).await.unwrap();
         assert_eq!(reply.broken_calls.len(), 1);
-        let asked = Asked::default().with([assistant(reply.content.clone()), results_of(&reply)]);
+        let asked =
+            OwnedRequest::default().with([assistant(reply.content.clone()), results_of(&reply)]);
         asked.ask(&*after.of(&server)).await.0.unwrap();
         server.finish();
     }
@@ -162,7 +174,7 @@ async fn empty_text_never_goes_back() {
     let mut blank = ScriptedReply::call("bash", json!({}));
     blank.text = Some("\n\n".to_owned());
     blank.thinking = Some(String::new());
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         let server = ModelServer::start([blank.clone(), ScriptedReply::text("on")]);
         let model = client.of(&server);
         let reply = ask(&*model).await.unwrap();
@@ -173,7 +185,7 @@ async fn empty_text_never_goes_back() {
             }
         }
         results.content.push(Block::text(" "));
-        let asked = Asked::default().with([assistant(reply.content), Arc::new(results)]);
+        let asked = OwnedRequest::default().with([assistant(reply.content), Arc::new(results)]);
         asked.ask(&*model).await.0.unwrap();
         server.finish();
     }
@@ -187,9 +199,9 @@ async fn a_thinking_budget_fits_every_request() {
             thinking_budget: Some(2048),
             ..anthropic_config(server.base_url())
         };
-        let asked = Asked {
+        let asked = OwnedRequest {
             max_tokens,
-            ..Asked::default()
+            ..OwnedRequest::default()
         };
         asked.ask(&Anthropic::new(config).unwrap()).await.0.unwrap();
         server.finish();
@@ -198,7 +210,7 @@ async fn a_thinking_budget_fits_every_request() {
 
 /// Sends a request with thinking enabled after these replies and their results. Returns whether
 /// thinking is still enabled in it.
-async fn thinks_after(replies: Vec<ScriptedReply>, others: Client) -> bool {
+async fn thinks_after(replies: Vec<ScriptedReply>, others: ModelClient) -> bool {
     let count = replies.len();
     let more = [ScriptedReply::text("done")];
     let server = ModelServer::start(Replies::list(replies.into_iter().chain(more)));
@@ -208,11 +220,11 @@ async fn thinks_after(replies: Vec<ScriptedReply>, others: Client) -> bool {
     };
     let thinker = Anthropic::new(config).unwrap();
     let other = others.of(&server);
-    let mut asked = Asked::default();
+    let mut asked = OwnedRequest::default();
     for _ in 0..count {
         let model: &dyn Model = match others {
-            Client::Anthropic => &thinker,
-            Client::OpenAi => &*other,
+            ModelClient::Anthropic => &thinker,
+            ModelClient::OpenAi => &*other,
         };
         let reply = asked.ask(model).await.0.unwrap();
         asked = asked.with([assistant(reply.content.clone()), results_of(&reply)]);
@@ -224,7 +236,7 @@ async fn thinks_after(replies: Vec<ScriptedReply>, others: Client) -> bool {
 
 #[tokio::test]
 async fn calls_that_were_made_without_thinking_are_done_with_first() {
-    assert!(!thinks_after(vec![rich()], Client::OpenAi).await);
+    assert!(!thinks_after(vec![rich()], ModelClient::OpenAi).await);
 }
 
 /// A model thinks at the start of its turn and not again until the next prompt. The service
@@ -235,7 +247,7 @@ async fn calls_that_were_made_without_thinking_are_done_with_first() {
 async fn thinking_stays_on_in_a_turn_that_began_with_it() {
     let unthought = ScriptedReply::call("bash", json!({}));
     let replies = vec![rich(), unthought.clone(), unthought];
-    assert!(thinks_after(replies, Client::Anthropic).await);
+    assert!(thinks_after(replies, ModelClient::Anthropic).await);
 }
 
 /// The positions of the prompt cache marks, as paths.
@@ -260,8 +272,8 @@ fn marks(value: &Value, path: &str) -> Vec<String> {
 #[tokio::test]
 async fn cache_marks_move_with_the_conversation() {
     let server = ModelServer::start([(); 3].map(|()| rich()));
-    let model = Client::Anthropic.of(&server);
-    let mut asked = Asked::default();
+    let model = ModelClient::Anthropic.of(&server);
+    let mut asked = OwnedRequest::default();
     for _ in 0..3 {
         let reply = asked.ask(&*model).await.0.unwrap();
         asked = asked.with([assistant(reply.content.clone()), results_of(&reply)]);

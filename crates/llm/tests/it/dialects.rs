@@ -1,12 +1,14 @@
 //! Servers of chat completions differ; the reply is the same.
 
-use llm::ErrorKind;
+use llm::ModelErrorKind;
 use llm::script::ScriptedReply;
 use protocol::Block;
 use serde_json::json;
-use testkit::{Answer, Dialect, Framing, ModelServer, Settings};
+use testkit::{Dialect, Framing, ModelServer, ModelServerSettings, ScriptedAnswer};
 
-use crate::ask::{Asked, Client, ask, assert_rich, assistant, results_of, rich, thinking_of};
+use crate::ask::{
+    ModelClient, OwnedRequest, ask, assert_rich, assistant, results_of, rich, thinking_of,
+};
 
 /// Every combination of dialect options.
 fn dialects() -> impl Iterator<Item = Dialect> {
@@ -29,11 +31,12 @@ fn dialects() -> impl Iterator<Item = Dialect> {
 #[tokio::test]
 async fn all_dialects_say_the_same() {
     for dialect in dialects() {
-        let server = ModelServer::start_with([rich(), rich()], Settings::speaking(dialect));
-        let model = Client::OpenAi.of(&server);
-        let (first, heard) = Asked::default().ask(&*model).await;
+        let server =
+            ModelServer::start_with([rich(), rich()], ModelServerSettings::speaking(dialect));
+        let model = ModelClient::OpenAi.of(&server);
+        let (first, heard) = OwnedRequest::default().ask(&*model).await;
         let first = first.unwrap_or_else(|error| panic!("{dialect:?}: {error}"));
-        assert_rich(Client::OpenAi, &first);
+        assert_rich(ModelClient::OpenAi, &first);
         assert_eq!(Some(thinking_of(&heard)), rich().thinking, "{dialect:?}");
         assert!(
             first.usage.input() > 0 && first.usage.output_tokens > 0,
@@ -44,7 +47,8 @@ async fn all_dialects_say_the_same() {
         }
         // Ids, including generated ones, are valid for a whole conversation: the server checks
         // them.
-        let asked = Asked::default().with([assistant(first.content.clone()), results_of(&first)]);
+        let asked =
+            OwnedRequest::default().with([assistant(first.content.clone()), results_of(&first)]);
         let second = asked.ask(&*model).await.0.unwrap();
         let ids = |content: &[Block]| -> Vec<_> {
             let id = |block: &Block| match block {
@@ -79,15 +83,15 @@ async fn dialects_byte_by_byte() {
             ..plain
         },
     ] {
-        let settings = Settings {
+        let settings = ModelServerSettings {
             dialect,
             framing: Framing::bytes(1),
-            ..Settings::default()
+            ..ModelServerSettings::default()
         };
         let server = ModelServer::start_with(rich(), settings);
         assert_rich(
-            Client::OpenAi,
-            &ask(&*Client::OpenAi.of(&server)).await.unwrap(),
+            ModelClient::OpenAi,
+            &ask(&*ModelClient::OpenAi.of(&server)).await.unwrap(),
         );
     }
 }
@@ -102,12 +106,15 @@ async fn half_an_object_is_no_reply() {
         cut_after: Some(1),
         ..rich()
     };
-    let ended = Answer::body(200, "application/json", r#"{"choices": [{"mess"#);
-    let server = ModelServer::start_with([Answer::reply(cut), ended], Settings::speaking(dialect));
-    let model = Client::OpenAi.of(&server);
+    let ended = ScriptedAnswer::body(200, "application/json", r#"{"choices": [{"mess"#);
+    let server = ModelServer::start_with(
+        [ScriptedAnswer::reply(cut), ended],
+        ModelServerSettings::speaking(dialect),
+    );
+    let model = ModelClient::OpenAi.of(&server);
     for how in ["broken", "ended"] {
         let error = ask(&*model).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Stream, "{how}: {error}");
+        assert_eq!(error.kind, ModelErrorKind::Stream, "{how}: {error}");
         assert!(error.is_retryable(), "{how}: {error}");
     }
 }
@@ -120,8 +127,8 @@ async fn many_calls_of_one_tool_stay_apart() {
             let more = ScriptedReply::call("bash", json!({"x": number.to_string()}));
             reply.calls.extend(more.calls);
         }
-        let server = ModelServer::start_with(reply, Settings::speaking(dialect));
-        let reply = ask(&*Client::OpenAi.of(&server)).await.unwrap();
+        let server = ModelServer::start_with(reply, ModelServerSettings::speaking(dialect));
+        let reply = ask(&*ModelClient::OpenAi.of(&server)).await.unwrap();
         let inputs: Vec<_> = reply
             .content
             .iter()

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use llm::ErrorKind;
-use testkit::{Answer, Gate, ModelServer};
+use llm::ModelErrorKind;
+use testkit::{ModelServer, ScriptedAnswer, StreamGate};
 
-use crate::ask::{BOTH, ask, rich};
+use crate::ask::{ALL_CLIENTS, ask, rich};
 
 #[tokio::test]
 async fn silence_ends_a_request() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         for after in [0, 4] {
-            let gate = Gate::new();
-            let server = ModelServer::start(Answer::reply(rich()).hold(after, &gate));
-            let model = client.hasty(&server, Duration::from_millis(50));
+            let gate = StreamGate::new();
+            let server = ModelServer::start(ScriptedAnswer::reply(rich()).hold(after, &gate));
+            let model = client.with_idle_timeout(&server, Duration::from_millis(50));
             let error = ask(&*model).await.unwrap_err();
             assert_eq!(
                 error.kind,
-                ErrorKind::Stream,
+                ModelErrorKind::Stream,
                 "{client:?} after {after}: {error}"
             );
             assert!(error.is_retryable());

@@ -10,6 +10,6 @@ mod cut;
 mod dialects;
 mod failures;
 mod limits;
-mod patience;
 mod replies;
+mod retries;
 mod secrets;

@@ -1,38 +1,38 @@
 //! Complete replies: every stop reason, every kind of content, usage, counts.
 
 use llm::script::{ScriptedCall, ScriptedReply};
-use llm::{Model, OpenAi, Reply, Scripted};
+use llm::{Model, ModelReply, OpenAi, ScriptedModel};
 use protocol::{Block, Stop, Usage};
 use serde_json::{Value, json};
-use testkit::{ModelServer, Settings};
+use testkit::{ModelServer, ModelServerSettings};
 
 use crate::ask::{
-    Asked, BOTH, Client, Heard, KEY, ask, assert_rich, openai_config, rich, text_of, thinking_of,
-    user,
+    ALL_CLIENTS, ModelClient, OwnedReplyEvent, OwnedRequest, TEST_KEY, ask, assert_rich,
+    openai_config, rich, text_of, thinking_of, user,
 };
 
 #[tokio::test]
 async fn a_rich_reply_comes_whole_and_in_pieces() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         let server = ModelServer::start(rich());
-        let (reply, heard) = Asked::default().ask(&*client.of(&server)).await;
+        let (reply, heard) = OwnedRequest::default().ask(&*client.of(&server)).await;
         let reply = reply.unwrap();
         assert_rich(client, &reply);
         assert_eq!(text_of(&heard), rich().text.unwrap());
         assert_eq!(thinking_of(&heard), rich().thinking.unwrap());
-        let pieces = |piece: &&Heard| matches!(piece, Heard::Text(_));
+        let pieces = |piece: &&OwnedReplyEvent| matches!(piece, OwnedReplyEvent::Text(_));
         assert!(heard.iter().filter(pieces).count() > 1, "{heard:?}");
         let inputs: Vec<_> = heard
             .iter()
             .filter_map(|piece| match piece {
-                Heard::Input { name, json } if name == "bash" => Some(json.as_str()),
+                OwnedReplyEvent::Input { name, json } if name == "bash" => Some(json.as_str()),
                 _ => None,
             })
             .collect();
         assert_eq!(inputs[0], "", "the call is told of when it begins");
         let input: Value = serde_json::from_str(&inputs.concat()).unwrap();
         assert_eq!(input, rich().calls[0].input);
-        let begun = Heard::Input {
+        let begun = OwnedReplyEvent::Input {
             name: "read_file".to_owned(),
             json: String::new(),
         };
@@ -44,12 +44,12 @@ async fn a_rich_reply_comes_whole_and_in_pieces() {
 #[tokio::test]
 async fn usage_and_the_model_are_the_providers() {
     let server = ModelServer::start(rich());
-    let reply = ask(&*Client::Anthropic.of(&server)).await.unwrap();
+    let reply = ask(&*ModelClient::Anthropic.of(&server)).await.unwrap();
     assert_eq!(Some(reply.usage), rich().usage);
     assert_eq!(reply.model, "claude-test");
 
     let server = ModelServer::start(rich());
-    let reply = ask(&*Client::OpenAi.of(&server)).await.unwrap();
+    let reply = ask(&*ModelClient::OpenAi.of(&server)).await.unwrap();
     assert_eq!(
         reply.usage,
         Usage {
@@ -65,27 +65,27 @@ async fn usage_and_the_model_are_the_providers() {
 #[tokio::test]
 async fn every_stop_reason_is_understood() {
     for (client, reason, expected) in [
-        (Client::Anthropic, "end_turn", Stop::EndTurn),
-        (Client::Anthropic, "tool_use", Stop::ToolUse),
-        (Client::Anthropic, "max_tokens", Stop::MaxTokens),
-        (Client::Anthropic, "stop_sequence", Stop::StopSequence),
-        (Client::Anthropic, "pause_turn", Stop::PauseTurn),
-        (Client::Anthropic, "refusal", Stop::Refusal),
+        (ModelClient::Anthropic, "end_turn", Stop::EndTurn),
+        (ModelClient::Anthropic, "tool_use", Stop::ToolUse),
+        (ModelClient::Anthropic, "max_tokens", Stop::MaxTokens),
+        (ModelClient::Anthropic, "stop_sequence", Stop::StopSequence),
+        (ModelClient::Anthropic, "pause_turn", Stop::PauseTurn),
+        (ModelClient::Anthropic, "refusal", Stop::Refusal),
         (
-            Client::Anthropic,
+            ModelClient::Anthropic,
             "model_context_window_exceeded",
             Stop::ModelContextWindowExceeded,
         ),
         (
-            Client::Anthropic,
+            ModelClient::Anthropic,
             "brand_new",
             Stop::Other("brand_new".to_owned()),
         ),
-        (Client::OpenAi, "end_turn", Stop::EndTurn),
-        (Client::OpenAi, "max_tokens", Stop::MaxTokens),
-        (Client::OpenAi, "refusal", Stop::Refusal),
+        (ModelClient::OpenAi, "end_turn", Stop::EndTurn),
+        (ModelClient::OpenAi, "max_tokens", Stop::MaxTokens),
+        (ModelClient::OpenAi, "refusal", Stop::Refusal),
         (
-            Client::OpenAi,
+            ModelClient::OpenAi,
             "brand_new",
             Stop::Other("brand_new".to_owned()),
         ),
@@ -115,7 +115,7 @@ fn raw_call(raw: &str, stop: Option<&str>) -> ScriptedReply {
 
 #[tokio::test]
 async fn inputs_that_cannot_be_run_are_marked() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         for (raw, stop, expected, is_broken) in [
             (r#"{"x": "ls"}"#, None, json!({"x": "ls"}), false),
             ("", None, json!({}), false),
@@ -144,7 +144,7 @@ async fn inputs_that_cannot_be_run_are_marked() {
 
 #[tokio::test]
 async fn base_urls_work_in_all_their_forms() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         let server = ModelServer::start([ScriptedReply::text("a"), ScriptedReply::text("b")]);
         for suffix in ["/", "/v1/"] {
             let model = client.at(format!("{}{suffix}", server.base_url()));
@@ -156,37 +156,37 @@ async fn base_urls_work_in_all_their_forms() {
 #[tokio::test]
 async fn keys_go_where_the_provider_looks_and_only_if_there_is_one() {
     let server = ModelServer::start([(); 3].map(|()| ScriptedReply::text("hi")));
-    ask(&*Client::Anthropic.of(&server)).await.unwrap();
-    ask(&*Client::OpenAi.of(&server)).await.unwrap();
+    ask(&*ModelClient::Anthropic.of(&server)).await.unwrap();
+    ask(&*ModelClient::OpenAi.of(&server)).await.unwrap();
     let mut config = openai_config(server.base_url());
     config.api_key = None;
     ask(&OpenAi::new(config).unwrap()).await.unwrap();
     let [first, second, third] = server.finish().try_into().unwrap();
-    assert_eq!(first.header("x-api-key"), Some(KEY));
+    assert_eq!(first.header("x-api-key"), Some(TEST_KEY));
     assert_eq!(first.header("anthropic-version"), Some("2023-06-01"));
     assert_eq!(
         second.header("authorization"),
-        Some(format!("Bearer {KEY}").as_str())
+        Some(format!("Bearer {TEST_KEY}").as_str())
     );
     assert_eq!(third.header("authorization"), None);
 }
 
 #[tokio::test]
 async fn tokens_are_counted_there_or_estimated_here() {
-    let asked = Asked::default();
+    let asked = OwnedRequest::default();
     let none: [ScriptedReply; 0] = [];
     let server = ModelServer::start(none.clone());
-    let model = Client::Anthropic.of(&server);
+    let model = ModelClient::Anthropic.of(&server);
     assert_eq!(model.count(asked.request()).await.unwrap(), 1234);
     assert_eq!((server.token_counts(), server.request_count()), (1, 0));
 
     for status in [404, 429, 500] {
-        let settings = Settings {
+        let settings = ModelServerSettings {
             count: Err(status),
-            ..Settings::default()
+            ..ModelServerSettings::default()
         };
         let server = ModelServer::start_with(none.clone(), settings);
-        let count = Client::Anthropic
+        let count = ModelClient::Anthropic
             .of(&server)
             .count(asked.request())
             .await
@@ -196,7 +196,7 @@ async fn tokens_are_counted_there_or_estimated_here() {
     }
 
     let server = ModelServer::start(none);
-    let count = Client::OpenAi
+    let count = ModelClient::OpenAi
         .of(&server)
         .count(asked.request())
         .await
@@ -206,12 +206,12 @@ async fn tokens_are_counted_there_or_estimated_here() {
 
 #[tokio::test]
 async fn a_client_that_is_dropped_hangs_up() {
-    for client in BOTH {
-        let gate = testkit::Gate::new();
-        let held = testkit::Answer::reply(rich()).hold(4, &gate);
+    for client in ALL_CLIENTS {
+        let gate = testkit::StreamGate::new();
+        let held = testkit::ScriptedAnswer::reply(rich()).hold(4, &gate);
         let server = ModelServer::start([held, ScriptedReply::text("next").into()]);
         let model = client.of(&server);
-        let asked = Asked::default();
+        let asked = OwnedRequest::default();
         tokio::select! {
             _ = asked.ask(&*model) => panic!("the reply is held"),
             () = gate.reached() => {}
@@ -224,7 +224,7 @@ async fn a_client_that_is_dropped_hangs_up() {
 
 #[tokio::test]
 async fn many_requests_at_once_stay_apart() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         let server = ModelServer::start(testkit::Replies::decide(|request| {
             let body = String::from_utf8_lossy(&request.body);
             let (_, rest) = body.split_once("number ").unwrap();
@@ -234,9 +234,9 @@ async fn many_requests_at_once_stay_apart() {
         let asks = (0..20).map(|number| {
             let model = &model;
             async move {
-                let asked = Asked {
+                let asked = OwnedRequest {
                     messages: vec![user([Block::text(format!("number {number}."))])],
-                    ..Asked::default()
+                    ..OwnedRequest::default()
                 };
                 let reply = asked.ask(&**model).await.0.unwrap();
                 assert_eq!(reply.content, [Block::text(number.to_string())]);
@@ -258,12 +258,12 @@ async fn a_script_means_the_same_in_process_and_over_http() {
         ],
     };
     let server = ModelServer::start(script.clone());
-    let over_http = Client::Anthropic.of(&server);
-    let in_process = Scripted::new(script);
+    let over_http = ModelClient::Anthropic.of(&server);
+    let in_process = ScriptedModel::new(script);
     for _ in 0..3 {
         let one = ask(&*over_http).await.unwrap();
         let other = ask(&in_process).await.unwrap();
-        let told = |reply: &Reply| -> Vec<Value> {
+        let told = |reply: &ModelReply| -> Vec<Value> {
             let mut blocks = serde_json::to_value(&reply.content).unwrap();
             for block in blocks.as_array_mut().unwrap() {
                 // Each provider reports its own.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use llm::script::ScriptedReply;
-use llm::{Anthropic, Model, ModelError, OpenAi, Patient};
-use testkit::{Answer, ModelServer, RawChunk};
+use llm::{Anthropic, Model, ModelError, OpenAi, RetryingModel};
+use testkit::{ModelServer, RawChunk, ScriptedAnswer};
 
-use crate::ask::{BOTH, Client, KEY, anthropic_config, ask, openai_config};
-use crate::patience::quick;
+use crate::ask::{ALL_CLIENTS, ModelClient, TEST_KEY, anthropic_config, ask, openai_config};
+use crate::retries::quick_policy;
 
-fn assert_hidden(client: Client, what: &str, text: &str) {
+fn assert_hidden(client: ModelClient, what: &str, text: &str) {
     assert!(!text.contains("hushhush"), "{client:?} {what}: {text}");
 }
 
@@ -19,28 +19,30 @@ fn texts(error: &ModelError) -> [String; 2] {
 
 #[tokio::test]
 async fn no_error_shows_the_key() {
-    let said = format!("the key `{KEY}` is not mine");
-    let echo = |status| Answer::reply(ScriptedReply::error(status, "authentication_error", &said));
+    let said = format!("the key `{TEST_KEY}` is not mine");
+    let echo =
+        |status| ScriptedAnswer::reply(ScriptedReply::error(status, "authentication_error", &said));
     let late = || {
         let mut reply = ScriptedReply::error(500, "api_error", &said);
         reply.error.as_mut().unwrap().after = Some(1);
-        Answer::reply(reply)
+        ScriptedAnswer::reply(reply)
     };
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         for answer in [
             echo(401),
             echo(400),
             late(),
-            Answer::body(403, "text/plain", said.clone()),
-            Answer::body(200, "text/html", said.clone()),
-            Answer::body(
+            ScriptedAnswer::body(403, "text/plain", said.clone()),
+            ScriptedAnswer::body(200, "text/html", said.clone()),
+            ScriptedAnswer::body(
                 200,
                 "application/json",
                 format!("{{\"error\": \"{said}\"}}"),
             ),
-            Answer::raw([RawChunk::bytes(format!("data: {said}\n\n"))]),
-            Answer::body(302, "text/plain", "").with_header("location", &format!("http://x/{KEY}")),
-            Answer::hang_up(),
+            ScriptedAnswer::raw([RawChunk::bytes(format!("data: {said}\n\n"))]),
+            ScriptedAnswer::body(302, "text/plain", "")
+                .with_header("location", &format!("http://x/{TEST_KEY}")),
+            ScriptedAnswer::hang_up(),
         ] {
             let what = format!("{answer:?}");
             let server = ModelServer::start(answer);
@@ -54,16 +56,16 @@ async fn no_error_shows_the_key() {
 
 #[tokio::test]
 async fn no_client_shows_the_key() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         let model = client.at("http://127.0.0.1:9".to_owned());
         assert_hidden(client, "itself", &format!("{model:?} {model:#?}"));
-        let patient: Arc<dyn Model> = Arc::new(Patient::new(model, quick()));
+        let patient: Arc<dyn Model> = Arc::new(RetryingModel::new(model, quick_policy()));
         assert_hidden(client, "in a wrapper", &format!("{patient:?}"));
     }
     let config = anthropic_config("http://127.0.0.1:9".to_owned());
-    assert_hidden(Client::Anthropic, "config", &format!("{config:?}"));
+    assert_hidden(ModelClient::Anthropic, "config", &format!("{config:?}"));
     let config = openai_config("http://127.0.0.1:9".to_owned());
-    assert_hidden(Client::OpenAi, "config", &format!("{config:?}"));
+    assert_hidden(ModelClient::OpenAi, "config", &format!("{config:?}"));
 }
 
 #[tokio::test]
@@ -72,26 +74,26 @@ async fn keys_that_are_no_header_are_refused_unseen() {
         let mut config = anthropic_config("http://127.0.0.1:9".to_owned());
         config.api_key = bad.into();
         let error = Anthropic::new(config).unwrap_err();
-        assert_eq!(error.kind, llm::ErrorKind::Key);
+        assert_eq!(error.kind, llm::ModelErrorKind::Key);
         for text in texts(&error) {
-            assert_hidden(Client::Anthropic, "bad key", &text);
+            assert_hidden(ModelClient::Anthropic, "bad key", &text);
         }
         let mut config = openai_config("http://127.0.0.1:9".to_owned());
         config.api_key = Some(bad.into());
         let error = OpenAi::new(config).unwrap_err();
-        assert_eq!(error.kind, llm::ErrorKind::Key);
+        assert_eq!(error.kind, llm::ModelErrorKind::Key);
         for text in texts(&error) {
-            assert_hidden(Client::OpenAi, "bad key", &text);
+            assert_hidden(ModelClient::OpenAi, "bad key", &text);
         }
     }
 }
 
 #[tokio::test]
 async fn no_redirect_carries_the_key_away() {
-    for client in BOTH {
+    for client in ALL_CLIENTS {
         for status in [301, 302, 303, 307, 308] {
             let thief = ModelServer::start(ScriptedReply::text("thank you"));
-            let answer = Answer::body(status, "text/plain", "")
+            let answer = ScriptedAnswer::body(status, "text/plain", "")
                 .with_header("location", &format!("{}/v1/messages", thief.base_url()));
             let server = ModelServer::start(answer);
             let error = ask(&*client.of(&server)).await.unwrap_err();

@@ -45,7 +45,7 @@ impl App {
     /// All keys for an admin; only their own for other users.
     pub(crate) async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, AppError> {
         let mut keys = self.parts.jobs.keys().await?;
-        keys.retain(|key| caller.sees(&key.user));
+        keys.retain(|key| caller.can_see(&key.user));
         Ok(keys)
     }
 

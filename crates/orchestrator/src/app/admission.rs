@@ -5,32 +5,32 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use egress::address::Class;
-use egress::{Host, Rule, Target, class_on_host};
+use egress::address::AddressClass;
+use egress::{ConnectTarget, EgressRule, Host, classify_on_host};
 use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
-use sandbox::{Backend, LimitKind, Limits, Network};
+use sandbox::{Backend, LimitKind, Network, SandboxLimits};
 
 use super::AppError;
-use crate::config::Policy;
+use crate::config::JobPolicy;
 use crate::input;
-use crate::parts::Parts;
-use crate::ports::Models;
+use crate::parts::ServerParts;
+use crate::ports::ServerModels;
 use crate::worker::plan;
 
-pub(super) const LONGEST_MESSAGE: usize = 1 << 20;
-const MOST_RULES: usize = 256;
-const MOST_MODELS: usize = 64;
+pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
+const MAX_NETWORK_RULES: usize = 256;
+const MAX_CACHED_MODELS: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Admission {
-    policy: Policy,
-    models: Arc<dyn Models>,
-    known: Mutex<HashMap<Option<String>, Known>>,
+pub(super) struct JobAdmission {
+    policy: JobPolicy,
+    models: Arc<dyn ServerModels>,
+    known: Mutex<HashMap<Option<String>, ModelCheck>>,
 }
 
 /// The cached result of choosing a model.
 #[derive(Debug, Clone)]
-enum Known {
+enum ModelCheck {
     Good { name: String, is_priced: bool },
     Bad(String),
 }
@@ -39,8 +39,8 @@ fn invalid<T>(reason: impl Into<String>) -> Result<T, AppError> {
     Err(AppError::Invalid(reason.into()))
 }
 
-impl Admission {
-    pub(super) fn new(parts: &Parts) -> Self {
+impl JobAdmission {
+    pub(super) fn new(parts: &ServerParts) -> Self {
         Self {
             policy: parts.config.policy.clone(),
             models: parts.models.clone(),
@@ -51,8 +51,8 @@ impl Admission {
     /// The name of the default model, if it is usable.
     pub(super) fn default_model(&self) -> Option<String> {
         match self.model(None) {
-            Known::Good { .. } => Some(self.models.default_name().to_owned()),
-            Known::Bad(_) => None,
+            ModelCheck::Good { .. } => Some(self.models.default_name().to_owned()),
+            ModelCheck::Bad(_) => None,
         }
     }
 
@@ -79,12 +79,12 @@ impl Admission {
     }
 
     fn check_limits(&self, limits: &JobLimits) -> Result<(), AppError> {
-        check_least(limits)?;
+        check_minimums(limits)?;
         let most = &self.policy.sandbox.limits;
-        check_whole("limits.memory", limits.memory, most.memory)?;
-        check_whole("limits.pids", limits.pids.map(u64::from), most.pids.into())?;
-        check_whole("limits.disk", limits.disk, most.disk)?;
-        check_whole("limits.open_files", limits.open_files, most.open_files)?;
+        check_range("limits.memory", limits.memory, most.memory)?;
+        check_range("limits.pids", limits.pids.map(u64::from), most.pids.into())?;
+        check_range("limits.disk", limits.disk, most.disk)?;
+        check_range("limits.open_files", limits.open_files, most.open_files)?;
         match limits.cpus {
             Some(cpus) if cpus > most.cpus => {
                 invalid(format!("limits.cpus: at most {} are possible", most.cpus))
@@ -97,8 +97,8 @@ impl Admission {
         let most = &self.policy.budget;
         let tokens = most.tokens.unwrap_or(u64::MAX);
         let turns = most.turns.map_or(u64::MAX, u64::from);
-        check_whole("budget.tokens", budget.tokens, tokens)?;
-        check_whole("budget.turns", budget.turns.map(u64::from), turns)?;
+        check_range("budget.tokens", budget.tokens, tokens)?;
+        check_range("budget.turns", budget.turns.map(u64::from), turns)?;
         match (budget.cost, most.cost) {
             (Some(cost), _) if !(cost.is_finite() && cost > 0.0) => {
                 invalid("budget.cost: it must be a number above 0")
@@ -111,11 +111,13 @@ impl Admission {
     }
 
     fn check_network(&self, rules: &[String]) -> Result<(), AppError> {
-        if rules.len() > MOST_RULES {
-            return invalid(format!("network: at most {MOST_RULES} hosts are possible"));
+        if rules.len() > MAX_NETWORK_RULES {
+            return invalid(format!(
+                "network: at most {MAX_NETWORK_RULES} hosts are possible"
+            ));
         }
         for text in rules {
-            let rule: Rule = text
+            let rule: EgressRule = text
                 .parse()
                 .map_err(|error| AppError::Invalid(format!("network: {error}")))?;
             if !is_public(text) && !self.has_rule(&rule) {
@@ -148,7 +150,7 @@ impl Admission {
     }
 
     /// Whether the server's policy allows this rule for every job.
-    fn has_rule(&self, rule: &Rule) -> bool {
+    fn has_rule(&self, rule: &EgressRule) -> bool {
         match &self.policy.sandbox.network {
             Network::Off => false,
             Network::Allow(allow) => allow.rules().contains(rule),
@@ -158,20 +160,20 @@ impl Admission {
 
     fn check_model(&self, request: &JobRequest) -> Result<(), AppError> {
         match self.model(request.model.as_deref()) {
-            Known::Bad(reason) => invalid(format!("model: {reason}")),
-            Known::Good {
+            ModelCheck::Bad(reason) => invalid(format!("model: {reason}")),
+            ModelCheck::Good {
                 is_priced: false,
                 name,
             } if request.budget.cost.is_some() => invalid(format!(
                 "budget.cost: the prices of `{}` are unknown",
                 name.escape_debug()
             )),
-            Known::Good { .. } => Ok(()),
+            ModelCheck::Good { .. } => Ok(()),
         }
     }
 
     /// Chooses a model and caches the result.
-    fn model(&self, name: Option<&str>) -> Known {
+    fn model(&self, name: Option<&str>) -> ModelCheck {
         let key = name.map(str::to_owned);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(&key) {
@@ -179,14 +181,14 @@ impl Admission {
         }
         drop(known);
         let found = match self.models.choose_or_default(name, 0) {
-            Ok(chosen) => Known::Good {
+            Ok(chosen) => ModelCheck::Good {
                 name: chosen.model.name().to_owned(),
                 is_priced: chosen.price.is_known(),
             },
-            Err(reason) => Known::Bad(reason),
+            Err(reason) => ModelCheck::Bad(reason),
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < MOST_MODELS {
+        if known.len() < MAX_CACHED_MODELS {
             known.insert(key, found.clone());
         }
         found
@@ -199,17 +201,17 @@ pub(super) fn check_message(field: &str, text: &str) -> Result<(), AppError> {
     if text.chars().all(is_blank) {
         return invalid(format!("{field}: it is empty"));
     }
-    if text.len() > LONGEST_MESSAGE {
-        let most = LONGEST_MESSAGE >> 20;
+    if text.len() > MAX_MESSAGE_BYTES {
+        let most = MAX_MESSAGE_BYTES >> 20;
         return invalid(format!("{field}: it is longer than {most} MiB"));
     }
     Ok(())
 }
 
 /// Applies the same minimums as the command line.
-fn check_least(wanted: &JobLimits) -> Result<(), AppError> {
-    let least = Limits::LEAST;
-    let limits = Limits {
+fn check_minimums(wanted: &JobLimits) -> Result<(), AppError> {
+    let least = SandboxLimits::MIN_LIMITS;
+    let limits = SandboxLimits {
         memory: wanted.memory.unwrap_or(least.memory),
         cpus: wanted.cpus.unwrap_or(least.cpus),
         pids: wanted.pids.unwrap_or(least.pids),
@@ -230,7 +232,7 @@ fn check_least(wanted: &JobLimits) -> Result<(), AppError> {
     })
 }
 
-fn check_whole(field: &str, wanted: Option<u64>, most: u64) -> Result<(), AppError> {
+fn check_range(field: &str, wanted: Option<u64>, most: u64) -> Result<(), AppError> {
     match wanted {
         Some(0) => invalid(format!("{field}: it must be at least 1")),
         Some(wanted) if wanted > most => invalid(format!("{field}: at most {most} is possible")),
@@ -240,8 +242,8 @@ fn check_whole(field: &str, wanted: Option<u64>, most: u64) -> Result<(), AppErr
 
 /// Judges addresses only. Names are checked when they are resolved for a connection.
 fn is_public(rule: &str) -> bool {
-    match Target::parse(rule, Some(443)).map(|target| target.host) {
-        Ok(Host::Address(address)) => class_on_host(address) == Class::Public,
+    match ConnectTarget::parse(rule, Some(443)).map(|target| target.host) {
+        Ok(Host::Address(address)) => classify_on_host(address) == AddressClass::Public,
         Ok(Host::Name(name)) => name != "localhost",
         // A rule with a wildcard is always a name.
         Err(_) => true,

@@ -7,14 +7,14 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{App, AppError, Caller, Told};
+use super::{App, AppError, Caller, JobUpdate};
 use crate::hub::told;
-use crate::parts::{Parts, chain};
+use crate::parts::{ServerParts, chain};
 
 /// Events per query.
-const PAGE: u32 = 256;
+const EVENT_PAGE_SIZE: u32 = 256;
 /// Updates that are buffered for a slow reader. Later ones are read from the store.
-const AHEAD: usize = 64;
+const MAX_BUFFERED_UPDATES: usize = 64;
 
 impl App {
     /// The job itself, then its persistent events after `after`, then live updates until its end.
@@ -24,10 +24,10 @@ impl App {
         caller: &Caller,
         id: JobId,
         after: u64,
-    ) -> Result<mpsc::Receiver<Told>, AppError> {
+    ) -> Result<mpsc::Receiver<JobUpdate>, AppError> {
         self.job(caller, id).await?;
-        let (sender, receiver) = mpsc::channel(AHEAD);
-        let follower = Follower {
+        let (sender, receiver) = mpsc::channel(MAX_BUFFERED_UPDATES);
+        let follower = JobFollower {
             parts: self.parts.clone(),
             id,
             sent: after,
@@ -52,17 +52,17 @@ impl App {
     }
 }
 
-struct Follower {
-    parts: Arc<Parts>,
+struct JobFollower {
+    parts: Arc<ServerParts>,
     id: JobId,
     /// Sequence number of the last persistent event that was sent.
     sent: u64,
     /// Revision of the job record that was sent last.
     revision: Option<u64>,
-    sender: mpsc::Sender<Told>,
+    sender: mpsc::Sender<JobUpdate>,
 }
 
-enum Stop {
+enum FollowStop {
     /// Everything was sent, or the receiver is gone.
     Done,
     /// The follower lagged or missed an event: start again from `sent`.
@@ -70,13 +70,13 @@ enum Stop {
     Failed(store::StoreError),
 }
 
-impl From<store::StoreError> for Stop {
+impl From<store::StoreError> for FollowStop {
     fn from(error: store::StoreError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Follower {
+impl JobFollower {
     async fn run(mut self) {
         let closing = self.parts.closing.clone();
         let sender = self.sender.clone();
@@ -90,9 +90,9 @@ impl Follower {
     async fn follow(&mut self) {
         loop {
             match self.round().await {
-                Stop::Behind => {}
-                Stop::Done => return,
-                Stop::Failed(error) => {
+                FollowStop::Behind => {}
+                FollowStop::Done => return,
+                FollowStop::Failed(error) => {
                     warn!(job = %self.id, error = %chain(&error), "cannot follow a job");
                     return;
                 }
@@ -100,22 +100,22 @@ impl Follower {
         }
     }
 
-    async fn round(&mut self) -> Stop {
-        match self.try_round().await {
+    async fn round(&mut self) -> FollowStop {
+        match self.try_follow_once().await {
             Ok(never) => match never {},
             Err(stop) => stop,
         }
     }
 
     /// Subscribes, sends what is stored, then forwards live updates.
-    async fn try_round(&mut self) -> Result<std::convert::Infallible, Stop> {
+    async fn try_follow_once(&mut self) -> Result<std::convert::Infallible, FollowStop> {
         // Subscribe before reading the store, so that no event is missed in between.
         let room = self.parts.hub.room(self.id);
         let joined = room.join();
         let has_ended = self.catch_up().await?;
         if has_ended {
-            self.pass(Told::End).await?;
-            return Err(Stop::Done);
+            self.pass(JobUpdate::End).await?;
+            return Err(FollowStop::Done);
         }
         // Skip deltas that a stored event has since replaced.
         if self.sent <= joined.seq {
@@ -128,43 +128,43 @@ impl Follower {
         loop {
             let told = match live.recv().await {
                 Ok(told) => told,
-                Err(RecvError::Lagged(_)) => return Err(Stop::Behind),
-                Err(RecvError::Closed) => return Err(Stop::Done),
+                Err(RecvError::Lagged(_)) => return Err(FollowStop::Behind),
+                Err(RecvError::Closed) => return Err(FollowStop::Done),
             };
             match &told {
-                Told::Event { seq: Some(seq), .. } => {
+                JobUpdate::Event { seq: Some(seq), .. } => {
                     live_seq = *seq;
                     if *seq > self.sent + 1 {
-                        return Err(Stop::Behind);
+                        return Err(FollowStop::Behind);
                     }
                     if *seq == self.sent + 1 {
                         self.sent = *seq;
                         self.pass(told).await?;
                     }
                 }
-                Told::Event { seq: None, .. } => {
+                JobUpdate::Event { seq: None, .. } => {
                     if live_seq >= self.sent {
                         self.pass(told).await?;
                     }
                 }
-                Told::Job(job) => {
+                JobUpdate::Job(job) => {
                     let has_ended = job.state.has_ended();
                     if self.revision < Some(job.revision) {
                         self.revision = Some(job.revision);
                         self.pass(told).await?;
                     }
                     if has_ended {
-                        self.pass(Told::End).await?;
-                        return Err(Stop::Done);
+                        self.pass(JobUpdate::End).await?;
+                        return Err(FollowStop::Done);
                     }
                 }
-                Told::End => {}
+                JobUpdate::End => {}
             }
         }
     }
 
     /// Sends the job and all stored events. True if no more will follow.
-    async fn catch_up(&mut self) -> Result<bool, Stop> {
+    async fn catch_up(&mut self) -> Result<bool, FollowStop> {
         // Read the record before the events: when the job has ended, all of its events are stored.
         let job = self.parts.jobs.job(self.id).await?;
         let Some(job) = job else {
@@ -174,15 +174,17 @@ impl Follower {
         let has_ended = job.state.has_ended();
         if self.revision < Some(job.revision) {
             self.revision = Some(job.revision);
-            self.pass(Told::Job(Arc::new(job))).await?;
+            self.pass(JobUpdate::Job(Arc::new(job))).await?;
         }
         let Some(session) = session else {
             return Ok(has_ended);
         };
         loop {
             let store = &self.parts.store;
-            let events = store.events_after(&session, self.sent, PAGE).await?;
-            let is_last = events.len() < PAGE as usize;
+            let events = store
+                .events_after(&session, self.sent, EVENT_PAGE_SIZE)
+                .await?;
+            let is_last = events.len() < EVENT_PAGE_SIZE as usize;
             for event in &events {
                 self.sent = event.seq.unwrap_or(self.sent);
                 if let Some(told) = told(event) {
@@ -195,7 +197,7 @@ impl Follower {
         }
     }
 
-    async fn pass(&self, told: Told) -> Result<(), Stop> {
-        self.sender.send(told).await.map_err(|_| Stop::Done)
+    async fn pass(&self, told: JobUpdate) -> Result<(), FollowStop> {
+        self.sender.send(told).await.map_err(|_| FollowStop::Done)
     }
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId, JobInput, JobRequest};
-use store::jobs::{Idempotency, Scheduled};
+use store::jobs::{IdempotencyKey, ScheduleResult};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-use super::{Accepted, App, AppError, Caller};
+use super::{AcceptedJob, App, AppError, Caller};
 use crate::dispatcher::Reservation;
 use crate::folder::JobFolder;
 use crate::input;
@@ -19,7 +19,7 @@ use crate::retention::{RetentionError, forget, remove_job_files};
 use crate::worker::plan;
 
 /// Where a job's uploaded zip comes from.
-enum Upload {
+enum UploadSource {
     /// A new upload, moved into the job's folder.
     Move(PathBuf),
     /// The upload of another job, which keeps it.
@@ -34,11 +34,10 @@ impl App {
         caller: &Caller,
         request: JobRequest,
         upload: Option<PathBuf>,
-        key: Option<Idempotency>,
-    ) -> Result<Accepted, AppError> {
-        let upload = upload.map(Upload::Move);
-        self.take_in(caller.user.clone(), request, upload, key)
-            .await
+        key: Option<IdempotencyKey>,
+    ) -> Result<AcceptedJob, AppError> {
+        let upload = upload.map(UploadSource::Move);
+        self.accept(caller.user.clone(), request, upload, key).await
     }
 
     /// Schedules the same request as a new job with its own session and workspace. The old job
@@ -49,10 +48,10 @@ impl App {
             return Err(AppError::Conflict("the job has not ended".to_owned()));
         }
         let upload = match &job.request.input {
-            Some(JobInput::Upload { .. }) => Some(Upload::Copy(self.folder_of(id).upload())),
+            Some(JobInput::Upload { .. }) => Some(UploadSource::Copy(self.folder_of(id).upload())),
             _ => None,
         };
-        let accepted = self.take_in(job.owner, job.request, upload, None).await?;
+        let accepted = self.accept(job.owner, job.request, upload, None).await?;
         self.job(caller, accepted.id).await
     }
 
@@ -66,13 +65,13 @@ impl App {
             let parts = &self.parts;
             let forgotten = forget(&parts.jobs, &parts.store, &parts.config.data, &job).await;
             if let Err(RetentionError::Store(error)) = &forgotten
-                && error.lacks_room()
+                && error.may_be_full()
                 && parts.disk.release()
             {
                 continue;
             }
             // If false, the record has changed since: try again.
-            if forgotten.map_err(of_retention)? {
+            if forgotten.map_err(from_retention)? {
                 return Ok(());
             }
         }
@@ -80,13 +79,13 @@ impl App {
 
     /// Checks and stores a new job. Storing completes even if the caller disconnects, because a
     /// stored job must be counted.
-    async fn take_in(
+    async fn accept(
         &self,
         owner: String,
         mut request: JobRequest,
-        upload: Option<Upload>,
-        key: Option<Idempotency>,
-    ) -> Result<Accepted, AppError> {
+        upload: Option<UploadSource>,
+        key: Option<IdempotencyKey>,
+    ) -> Result<AcceptedJob, AppError> {
         if self.parts.ending.is_cancelled() {
             return Err(AppError::Ending);
         }
@@ -111,10 +110,10 @@ impl App {
     async fn check_zip(
         &self,
         request: &JobRequest,
-        upload: Option<&Upload>,
+        upload: Option<&UploadSource>,
     ) -> Result<(), AppError> {
         // The zip of another job was checked when it was uploaded.
-        let Some(Upload::Move(path)) = upload else {
+        let Some(UploadSource::Move(path)) = upload else {
             return Ok(());
         };
         let limits = plan::limits(request, &self.parts.config.policy.sandbox.limits);
@@ -135,10 +134,10 @@ impl App {
     async fn keep(
         &self,
         job: Job,
-        upload: Option<Upload>,
-        key: Option<Idempotency>,
+        upload: Option<UploadSource>,
+        key: Option<IdempotencyKey>,
         place: Reservation,
-    ) -> Result<Accepted, AppError> {
+    ) -> Result<AcceptedJob, AppError> {
         let id = job.id;
         let folder = self.folder_of(id);
         let has_upload = upload.is_some();
@@ -149,7 +148,7 @@ impl App {
                 .map_err(AppError::Files)?;
         }
         let scheduled = self.parts.jobs.schedule(job, key).await;
-        let is_kept = matches!(scheduled, Ok(Scheduled::New) | Err(_));
+        let is_kept = matches!(scheduled, Ok(ScheduleResult::New) | Err(_));
         if is_kept {
             // After a store error the job may or may not exist. Count it: the dispatcher corrects
             // the count.
@@ -159,9 +158,9 @@ impl App {
             let _ = spawn_blocking(move || remove_job_files(folder.path())).await;
         }
         match scheduled? {
-            Scheduled::New => Ok(Accepted { id, is_new: true }),
-            Scheduled::Before(id) => Ok(Accepted { id, is_new: false }),
-            Scheduled::KeyTaken(_) => Err(AppError::KeyTaken),
+            ScheduleResult::New => Ok(AcceptedJob { id, is_new: true }),
+            ScheduleResult::Before(id) => Ok(AcceptedJob { id, is_new: false }),
+            ScheduleResult::KeyTaken(_) => Err(AppError::KeyTaken),
         }
     }
 
@@ -171,7 +170,7 @@ impl App {
 }
 
 /// Sets the size of the upload. Clients cannot claim an upload that was not sent.
-fn check_upload(request: &mut JobRequest, upload: Option<&Upload>) -> Result<(), AppError> {
+fn check_upload(request: &mut JobRequest, upload: Option<&UploadSource>) -> Result<(), AppError> {
     let path = match (upload, &request.input) {
         (None, Some(JobInput::Upload { .. })) => {
             let reason = "input: a zip has to come along with the request";
@@ -182,7 +181,7 @@ fn check_upload(request: &mut JobRequest, upload: Option<&Upload>) -> Result<(),
             return Err(AppError::Invalid(reason.to_owned()));
         }
         (None, _) => return Ok(()),
-        (Some(Upload::Move(path) | Upload::Copy(path)), _) => path,
+        (Some(UploadSource::Move(path) | UploadSource::Copy(path)), _) => path,
     };
     let bytes = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.len(),
@@ -195,24 +194,24 @@ fn check_upload(request: &mut JobRequest, upload: Option<&Upload>) -> Result<(),
     Ok(())
 }
 
-fn put_upload(folder: &JobFolder, upload: &Upload) -> io::Result<()> {
+fn put_upload(folder: &JobFolder, upload: &UploadSource) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder.path())?;
     match upload {
-        Upload::Move(path) => fs::rename(path, folder.upload()),
-        Upload::Copy(path) => copy(path, &folder.upload()),
+        UploadSource::Move(path) => fs::rename(path, folder.upload()),
+        UploadSource::Copy(path) => link_or_copy(path, &folder.upload()),
     }
 }
 
 /// Uploads are never modified, so both jobs can share one file.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),
         Err(_) => fs::copy(from, to).map(drop),
     }
 }
 
-fn of_retention(error: RetentionError) -> AppError {
+fn from_retention(error: RetentionError) -> AppError {
     match error {
         RetentionError::Store(error) => AppError::Store(error),
         RetentionError::Files(error) => AppError::Files(error),

@@ -5,10 +5,10 @@ mod access;
 mod admission;
 mod ends;
 mod following;
-pub(crate) mod house;
+mod messages;
 mod outages;
 mod queue;
 mod recovery;
 #[path = "../../tests/it/scene/models.rs"]
 pub(crate) mod script;
-mod talking;
+pub(crate) mod test_server;

@@ -5,7 +5,7 @@ use protocol::job::{Job, JobId};
 use store::jobs::{DeliveryState, Redelivery};
 
 use super::{App, AppError, Caller};
-use crate::notice::notice;
+use crate::webhook_body::notice;
 
 impl App {
     /// The last delivery to a job's webhook; `None` before the job first ends.

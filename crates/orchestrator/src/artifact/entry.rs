@@ -7,7 +7,7 @@ use nix::sys::stat::FileStat;
 use zip::write::FullFileOptions;
 use zip::{CompressionMethod, DateTime};
 
-use super::trial::LEVEL;
+use super::trial::COMPRESSION_LEVEL;
 use crate::tree;
 
 /// Mode and time of an entry. Setuid, setgid and sticky bits are dropped.
@@ -15,7 +15,7 @@ pub(super) fn options(stat: &FileStat) -> io::Result<FullFileOptions<'static, 's
     let modified = tree::modified(stat);
     let mut options = FullFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
-        .compression_level(Some(LEVEL))
+        .compression_level(Some(COMPRESSION_LEVEL))
         .unix_permissions(stat.st_mode & 0o777)
         .last_modified_time(dos_time(modified));
     // The extended timestamp field has UTC seconds; the DOS time has no time zone.

@@ -7,9 +7,9 @@ use protocol::job::LeftOut;
 use crate::tree::escape_for_zip;
 
 /// Maximum length of the list, including the line that counts the others.
-const MOST: usize = 100;
+const MAX_LISTED: usize = 100;
 
-const LONGEST_COMMENT: usize = 32 << 10;
+const MAX_COMMENT_BYTES: usize = 32 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct LeftOutList {
@@ -19,7 +19,7 @@ pub(super) struct LeftOutList {
 
 impl LeftOutList {
     pub(super) fn add(&mut self, path: &[u8], reason: impl Into<String>) {
-        if self.named.len() < MOST - 1 {
+        if self.named.len() < MAX_LISTED - 1 {
             self.named.push(LeftOut {
                 path: escape_for_zip(path).0,
                 reason: reason.into(),
@@ -54,7 +54,7 @@ pub(super) fn comment(left_out: &[LeftOut]) -> String {
             ""
         };
         let line = format!("{title}{path}: {reason}\n");
-        if text.len() + line.len() > LONGEST_COMMENT {
+        if text.len() + line.len() > MAX_COMMENT_BYTES {
             break;
         }
         text.write_str(&line).expect("text takes everything");

@@ -9,24 +9,24 @@ use protocol::job::LeftOut;
 use zip::ZipWriter;
 use zip::write::StreamWriter;
 
-use super::Bounds;
+use super::ZipLimits;
 use super::entry::options;
 use super::left_out::{LeftOutList, comment};
-use super::sink::Sink;
-use super::trial::{LARGE, fits};
-use crate::tree::{self, Kind, Leaf, Tree, Visit};
+use super::sink::HashingSink;
+use super::trial::{ZIP64_MIN_BYTES, fits_compressed};
+use crate::tree::{self, Kind, TreeLeaf, TreeVisit, UntrustedTree};
 
-const READ_BUFFER: usize = 128 << 10;
+const READ_BUFFER_BYTES: usize = 128 << 10;
 
 /// The ratio limit applies only above this many unpacked bytes.
-const RATIO_FROM: u64 = 64 << 20;
+const RATIO_CHECK_MIN_BYTES: u64 = 64 << 20;
 
 /// Bytes of zip metadata per entry: both headers, descriptor and times.
-const ENTRY_OVERHEAD: u64 = 160;
+const ENTRY_OVERHEAD_BYTES: u64 = 160;
 
 /// The result of packing.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct PackResult {
     pub(super) files: u64,
     pub(super) left_out: Vec<LeftOut>,
     pub(super) bytes: u64,
@@ -34,8 +34,8 @@ pub(super) struct Packed {
 }
 
 pub(super) struct Packer<W: Write> {
-    zip: ZipWriter<StreamWriter<Sink<W>>>,
-    bounds: Bounds,
+    zip: ZipWriter<StreamWriter<HashingSink<W>>>,
+    bounds: ZipLimits,
     files: u64,
     unpacked: u64,
     /// Bytes of entries that were written and then hidden.
@@ -48,28 +48,28 @@ pub(super) struct Packer<W: Write> {
 }
 
 /// Why an entry that was begun is hidden again.
-enum Spoiled {
+enum EntryFailure {
     Read(io::Error),
     TooTight,
     TooLarge,
 }
 
 impl<W: Write> Packer<W> {
-    pub(super) fn new(writer: W, bounds: Bounds) -> Self {
+    pub(super) fn new(writer: W, bounds: ZipLimits) -> Self {
         Self {
-            zip: ZipWriter::new_stream(Sink::new(writer)),
+            zip: ZipWriter::new_stream(HashingSink::new(writer)),
             bounds,
             files: 0,
             unpacked: 0,
             wasted: 0,
             directory: 0,
             left_out: LeftOutList::default(),
-            buffer: vec![0; READ_BUFFER],
+            buffer: vec![0; READ_BUFFER_BYTES],
             failure: None,
         }
     }
 
-    pub(super) fn pack(mut self, tree: &Tree) -> io::Result<Packed> {
+    pub(super) fn pack(mut self, tree: &UntrustedTree) -> io::Result<PackResult> {
         let walked = tree.walk(self.bounds.files, |visit| match self.add(visit) {
             Ok(()) if !self.has_failed() => ControlFlow::Continue(()),
             Ok(()) => ControlFlow::Break(()),
@@ -86,7 +86,7 @@ impl<W: Write> Packer<W> {
             .finish(walked.is_cut.then_some(self.bounds.files));
         self.zip.set_comment(comment(&left_out))?;
         let (bytes, sha256) = self.zip.finish()?.into_inner().finish()?;
-        Ok(Packed {
+        Ok(PackResult {
             files: self.files,
             left_out,
             bytes,
@@ -94,20 +94,20 @@ impl<W: Write> Packer<W> {
         })
     }
 
-    fn add(&mut self, visit: Visit<'_>) -> io::Result<()> {
+    fn add(&mut self, visit: TreeVisit<'_>) -> io::Result<()> {
         match visit {
-            Visit::Folder {
+            TreeVisit::Folder {
                 path,
                 stat,
                 is_empty: true,
             } => self.add_folder(path, stat),
-            Visit::Folder { .. } => Ok(()),
-            Visit::Closed { path, error } => {
+            TreeVisit::Folder { .. } => Ok(()),
+            TreeVisit::Closed { path, error } => {
                 self.left_out
                     .add(path, format!("cannot be entered: {error}"));
                 Ok(())
             }
-            Visit::Leaf(leaf) => match leaf.kind() {
+            TreeVisit::Leaf(leaf) => match leaf.kind() {
                 Kind::File => self.add_file(&leaf),
                 Kind::Link => {
                     let target = leaf.target().map(|target| tree::escape_for_zip(&target).0);
@@ -127,7 +127,7 @@ impl<W: Write> Packer<W> {
     }
 
     fn add_folder(&mut self, path: &[u8], stat: &FileStat) -> io::Result<()> {
-        let overhead = ENTRY_OVERHEAD + 3 * path.len() as u64;
+        let overhead = ENTRY_OVERHEAD_BYTES + 3 * path.len() as u64;
         if self.room() < overhead {
             self.left_out.add(path, self.is_full());
             return Ok(());
@@ -138,7 +138,7 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    fn add_file(&mut self, leaf: &Leaf<'_>) -> io::Result<()> {
+    fn add_file(&mut self, leaf: &TreeLeaf<'_>) -> io::Result<()> {
         let (mut file, stat) = match leaf.open() {
             Ok(opened) => opened,
             Err(error) => {
@@ -154,16 +154,17 @@ impl<W: Write> Packer<W> {
             self.left_out.add(leaf.path, why);
             return Ok(());
         }
-        let overhead = ENTRY_OVERHEAD + 3 * leaf.path.len() as u64;
+        let overhead = ENTRY_OVERHEAD_BYTES + 3 * leaf.path.len() as u64;
         let room = self.room().saturating_sub(overhead);
         // Compress to nowhere first if it may not fit: the zip is written without seeking back.
-        if room == 0 || (size >= room && !fits(&mut file, size, room, &mut self.buffer)?) {
+        if room == 0 || (size >= room && !fits_compressed(&mut file, size, room, &mut self.buffer)?)
+        {
             self.left_out.add(leaf.path, self.is_full());
             return Ok(());
         }
         let begun = self.written();
         let name = self.name(leaf.path);
-        let options = options(&stat)?.large_file(size > LARGE);
+        let options = options(&stat)?.large_file(size > ZIP64_MIN_BYTES);
         self.zip.start_file(name.as_str(), options)?;
         self.directory += overhead;
         match self.copy(&file, size)? {
@@ -175,12 +176,12 @@ impl<W: Write> Packer<W> {
                 self.zip.hide_file(&name)?;
                 self.wasted += self.written() - begun;
                 let reason = match spoiled {
-                    Spoiled::Read(error) => format!("cannot be read to its end: {error}"),
-                    Spoiled::TooTight => {
+                    EntryFailure::Read(error) => format!("cannot be read to its end: {error}"),
+                    EntryFailure::TooTight => {
                         let most = self.bounds.ratio;
                         format!("the files would be more than {most} times as large as the zip")
                     }
-                    Spoiled::TooLarge => self.is_full(),
+                    EntryFailure::TooLarge => self.is_full(),
                 };
                 self.left_out.add(leaf.path, reason);
             }
@@ -189,7 +190,7 @@ impl<W: Write> Packer<W> {
     }
 
     /// Copies a file, up to the size that it had when it was opened.
-    fn copy(&mut self, file: &File, size: u64) -> io::Result<Result<u64, Spoiled>> {
+    fn copy(&mut self, file: &File, size: u64) -> io::Result<Result<u64, EntryFailure>> {
         let mut file = file.take(size);
         let mut read = 0;
         loop {
@@ -197,17 +198,17 @@ impl<W: Write> Packer<W> {
                 Ok(0) => return Ok(Ok(read)),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Ok(Err(Spoiled::Read(error))),
+                Err(error) => return Ok(Err(EntryFailure::Read(error))),
             };
             self.zip.write_all(&self.buffer[..length])?;
             read += length as u64;
             let (unpacked, written) = (self.unpacked + read, self.written());
             let packed = written - self.wasted;
-            if unpacked > RATIO_FROM && unpacked / self.bounds.ratio.max(1) > packed {
-                return Ok(Err(Spoiled::TooTight));
+            if unpacked > RATIO_CHECK_MIN_BYTES && unpacked / self.bounds.ratio.max(1) > packed {
+                return Ok(Err(EntryFailure::TooTight));
             }
             if written > self.bounds.packed {
-                return Ok(Err(Spoiled::TooLarge));
+                return Ok(Err(EntryFailure::TooLarge));
             }
             if self.has_failed() {
                 return Ok(Ok(read));
@@ -231,7 +232,7 @@ impl<W: Write> Packer<W> {
 
     fn has_failed(&self) -> bool {
         let sink = self.zip.get_ref().map(StreamWriter::get_ref);
-        sink.is_none_or(Sink::has_failed)
+        sink.is_none_or(HashingSink::has_failed)
     }
 
     fn room(&self) -> u64 {
@@ -244,6 +245,6 @@ impl<W: Write> Packer<W> {
     }
 }
 
-pub(super) fn written<W: Write>(zip: &ZipWriter<StreamWriter<Sink<W>>>) -> u64 {
+pub(super) fn written<W: Write>(zip: &ZipWriter<StreamWriter<HashingSink<W>>>) -> u64 {
     zip.get_ref().map_or(0, |stream| stream.get_ref().written())
 }

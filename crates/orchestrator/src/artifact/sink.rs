@@ -1,21 +1,21 @@
 //! The output of a zip: counts, hashes, and never returns an error.
 //!
 //! `ZipWriter` retries after an error when it is dropped. So the first error is stored here and
-//! later writes are discarded; the packer checks [`Sink::has_failed`].
+//! later writes are discarded; the packer checks [`HashingSink::has_failed`].
 
 use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
 #[derive(Debug)]
-pub(super) struct Sink<W> {
+pub(super) struct HashingSink<W> {
     inner: W,
     hash: Sha256,
     written: u64,
     error: Option<io::Error>,
 }
 
-impl<W: Write> Sink<W> {
+impl<W: Write> HashingSink<W> {
     pub(super) fn new(inner: W) -> Self {
         Self {
             inner,
@@ -45,7 +45,7 @@ impl<W: Write> Sink<W> {
     }
 }
 
-impl<W: Write> Write for Sink<W> {
+impl<W: Write> Write for HashingSink<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.error.is_none() {
             match self.inner.write_all(bytes) {

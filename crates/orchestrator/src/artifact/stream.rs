@@ -8,29 +8,29 @@ use futures_util::Stream;
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-use super::Bounds;
+use super::ZipLimits;
 use super::packer::Packer;
-use crate::tree::Tree;
+use crate::tree::UntrustedTree;
 
-const PIECE: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Chunks that are buffered ahead of the reader.
-const AHEAD: usize = 4;
+const MAX_CHUNKS_AHEAD: usize = 4;
 
 /// Packs a workspace for a reader. Packing stops when the stream is dropped; an error is the last
 /// item.
 pub(crate) fn stream(
     workspace: PathBuf,
-    bounds: Bounds,
+    bounds: ZipLimits,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    let (sender, receiver) = mpsc::channel(AHEAD);
+    let (sender, receiver) = mpsc::channel(MAX_CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
-        let writer = Pieces {
+        let writer = ChunkWriter {
             sender: sender.clone(),
-            piece: Vec::with_capacity(PIECE),
+            piece: Vec::with_capacity(CHUNK_BYTES),
         };
-        let packed =
-            Tree::open(&workspace).and_then(|tree| Packer::new(writer, bounds).pack(&tree));
+        let packed = UntrustedTree::open(&workspace)
+            .and_then(|tree| Packer::new(writer, bounds).pack(&tree));
         if let Err(error) = packed {
             // The reader may be gone, and that may be the error.
             let _ = sender.blocking_send(Err(error));
@@ -43,24 +43,24 @@ pub(crate) fn stream(
 }
 
 #[derive(Debug)]
-struct Pieces {
+struct ChunkWriter {
     sender: mpsc::Sender<io::Result<Bytes>>,
     piece: Vec<u8>,
 }
 
-impl Pieces {
+impl ChunkWriter {
     fn send(&mut self) -> io::Result<()> {
-        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(CHUNK_BYTES));
         let sent = self.sender.blocking_send(Ok(piece.into()));
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-impl Write for Pieces {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let length = bytes.len().min(PIECE - self.piece.len());
+        let length = bytes.len().min(CHUNK_BYTES - self.piece.len());
         self.piece.extend_from_slice(&bytes[..length]);
-        if self.piece.len() == PIECE {
+        if self.piece.len() == CHUNK_BYTES {
             self.send()?;
         }
         Ok(length)

@@ -19,14 +19,14 @@ use zip::ZipArchive;
 
 use super::*;
 
-const LARGEST: u64 = 1 << 30;
+const MAX_ZIP_BYTES: u64 = 1 << 30;
 
 /// A workspace, and a path next to it for the zip.
-struct Scene {
+struct ArtifactScene {
     home: TempDir,
 }
 
-impl Scene {
+impl ArtifactScene {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("workspace")).unwrap();
@@ -48,7 +48,7 @@ impl Scene {
         path
     }
 
-    fn pack(&self, bounds: Bounds) -> Artifact {
+    fn pack(&self, bounds: ZipLimits) -> Artifact {
         let artifact = pack(&self.workspace(), &self.output(), bounds).unwrap();
         check_zip(&self.output(), &artifact);
         artifact
@@ -57,7 +57,7 @@ impl Scene {
 
 /// Checks a zip with other programs and against its record.
 fn check_zip(zip: &Path, artifact: &Artifact) {
-    accept(zip);
+    check_readable(zip);
     let bytes = fs::read(zip).unwrap();
     assert_eq!(bytes.len() as u64, artifact.bytes);
     use sha2::Digest;
@@ -75,13 +75,13 @@ fn check_zip(zip: &Path, artifact: &Artifact) {
     let beside = fs::read_dir(zip.parent().unwrap()).unwrap();
     let partial = beside.filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
-        name.to_str().unwrap().ends_with(PARTIAL)
+        name.to_str().unwrap().ends_with(PARTIAL_SUFFIX)
     });
     assert_eq!(partial.count(), 0);
 }
 
 /// Checks that two other programs can read the whole zip.
-pub(super) fn accept(zip: &Path) {
+pub(super) fn check_readable(zip: &Path) {
     let script = "
 import sys, zipfile
 archive = zipfile.ZipFile(sys.argv[1])
@@ -130,7 +130,7 @@ fn left_out(artifact: &Artifact) -> Vec<String> {
 
 #[test]
 fn a_zip_holds_the_files_their_modes_and_their_times() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let tool = scene.write("bin/tool", "#!/bin/sh\n");
     fs::set_permissions(&tool, Permissions::from_mode(0o4755)).unwrap();
     let note = scene.write("note.txt", "größe\n".repeat(1000));
@@ -144,7 +144,7 @@ fn a_zip_holds_the_files_their_modes_and_their_times() {
     scene.write("empty.txt", "");
     scene.write("ünï/cödé", "x");
     fs::create_dir(scene.workspace().join("hollow")).unwrap();
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert_eq!(left_out(&artifact), [""; 0]);
     assert_eq!(artifact.files, 4);
     let expect = ["empty.txt", "note.txt", "bin/tool", "hollow/", "ünï/cödé"];
@@ -169,19 +169,19 @@ fn a_zip_holds_the_files_their_modes_and_their_times() {
     assert_eq!(mode & 0o7777, 0o755);
     assert!(into.join("hollow").is_dir());
     // Packing again gives the same bytes.
-    assert_eq!(scene.pack(Bounds::of(LARGEST)), artifact);
+    assert_eq!(scene.pack(ZipLimits::of(MAX_ZIP_BYTES)), artifact);
 }
 
 #[test]
 fn what_is_no_file_is_left_out_and_named() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     scene.write("file", "file");
     symlink("/etc/passwd", scene.workspace().join("out")).unwrap();
     symlink("file", scene.workspace().join("in")).unwrap();
     symlink("..", scene.workspace().join("up")).unwrap();
     mkfifo(&scene.workspace().join("fifo"), Mode::S_IRWXU).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(scene.workspace().join("socket"));
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert_eq!(
         contents(&scene.output()),
         [("file".to_owned(), "file".to_owned())]
@@ -199,21 +199,21 @@ fn what_is_no_file_is_left_out_and_named() {
     for number in 0..200 {
         symlink("x", scene.workspace().join(format!("many-{number}"))).unwrap();
     }
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert_eq!(artifact.left_out.len(), 100);
     assert_eq!(left_out(&artifact).last().unwrap(), "…: and 106 more");
 }
 
 #[test]
 fn bounds_leave_out_what_is_beyond_and_no_more() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let noise: Vec<u8> = (0..1 << 20).map(|_| fastrand::u8(..)).collect();
     scene.write("a-small", "small");
     scene.write("b-noise", &noise);
     scene.write("c-text", "text ".repeat(1 << 18));
     scene.write("d-small", "small");
-    let all = Bounds::of(LARGEST);
-    let check = |bounds: Bounds, expect: &[&str], left: &[&str]| {
+    let all = ZipLimits::of(MAX_ZIP_BYTES);
+    let check = |bounds: ZipLimits, expect: &[&str], left: &[&str]| {
         let artifact = scene.pack(bounds);
         assert!(artifact.bytes <= bounds.packed, "{artifact:?}");
         assert_eq!(names(&scene.output()), expect);
@@ -223,41 +223,41 @@ fn bounds_leave_out_what_is_beyond_and_no_more() {
     let whole = scene.pack(all).bytes;
     assert!(whole < (1 << 20) + (64 << 10), "{whole}");
     // Random data does not compress, but text does.
-    let packed = Bounds {
+    let packed = ZipLimits {
         packed: 1 << 20,
         ..all
     };
     let why = "b-noise: the zip may have 1048576 bytes";
     check(packed, &["a-small", "c-text", "d-small"], &[why]);
-    let unpacked = Bounds {
+    let unpacked = ZipLimits {
         unpacked: (1 << 20) + 10,
         ..all
     };
     let why = "c-text: too large: all files may have 1048586 bytes together";
     check(unpacked, &["a-small", "b-noise", "d-small"], &[why]);
-    let files = Bounds { files: 4, ..all };
+    let files = ZipLimits { files: 4, ..all };
     check(files, &["a-small", "b-noise", "c-text", "d-small"], &[]);
-    let artifact = scene.pack(Bounds { files: 3, ..all });
+    let artifact = scene.pack(ZipLimits { files: 3, ..all });
     assert_eq!(artifact.files, 3);
     assert_eq!(
         left_out(&artifact),
         ["…: the workspace has more than 3 files"]
     );
-    let none = Bounds { packed: 0, ..all };
+    let none = ZipLimits { packed: 0, ..all };
     let artifact = pack(&scene.workspace(), &scene.output(), none).unwrap();
     assert_eq!((artifact.files, artifact.left_out.len()), (0, 4));
 }
 
 #[test]
 fn a_zip_cannot_grow_beyond_measure_when_it_is_unpacked() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     scene.write("a-small", "small");
     let sparse = File::create(scene.workspace().join("b-sparse")).unwrap();
     sparse.set_len(200 << 20).unwrap();
     let huge = File::create(scene.workspace().join("c-huge")).unwrap();
     huge.set_len(1 << 40).unwrap();
     scene.write("d-small", "small");
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert_eq!(names(&scene.output()), ["a-small", "d-small"]);
     assert_eq!(
         left_out(&artifact),
@@ -271,7 +271,7 @@ fn a_zip_cannot_grow_beyond_measure_when_it_is_unpacked() {
 
 #[test]
 fn more_entries_than_the_old_format_counts() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     for folder in 0..70 {
         let folder = scene.workspace().join(folder.to_string());
         fs::create_dir(&folder).unwrap();
@@ -279,14 +279,14 @@ fn more_entries_than_the_old_format_counts() {
             File::create(folder.join(file.to_string())).unwrap();
         }
     }
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert_eq!((artifact.files, artifact.left_out.len()), (70_000, 0));
 }
 
 /// A writer that fails with a full disk after some bytes.
-struct Full(usize);
+struct FullDisk(usize);
 
-impl Write for Full {
+impl Write for FullDisk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.checked_sub(bytes.len()) {
             Some(left) => {
@@ -304,15 +304,15 @@ impl Write for Full {
 
 #[test]
 fn a_full_disk_is_an_error_at_every_byte() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     for number in 0..20 {
         scene.write(&number.to_string(), number.to_string().repeat(100));
     }
-    let whole = scene.pack(Bounds::of(LARGEST)).bytes;
-    let tree = Tree::open(&scene.workspace()).unwrap();
+    let whole = scene.pack(ZipLimits::of(MAX_ZIP_BYTES)).bytes;
+    let tree = UntrustedTree::open(&scene.workspace()).unwrap();
     let try_with = |room: u64| {
-        let room = Full(usize::try_from(room).unwrap());
-        Packer::new(room, Bounds::of(LARGEST)).pack(&tree)
+        let room = FullDisk(usize::try_from(room).unwrap());
+        Packer::new(room, ZipLimits::of(MAX_ZIP_BYTES)).pack(&tree)
     };
     for room in 0..whole {
         let error = try_with(room).unwrap_err();
@@ -323,28 +323,28 @@ fn a_full_disk_is_an_error_at_every_byte() {
 
 #[test]
 fn a_zip_appears_whole_or_not_at_all() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     scene.write("file", "file");
     let leftover = scene.home.path().join("output.zip.0123.partial");
     fs::write(&leftover, "half").unwrap();
     fs::write(scene.home.path().join("output.zip.other"), "kept").unwrap();
-    scene.pack(Bounds::of(LARGEST));
+    scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert!(!leftover.exists());
     assert!(scene.home.path().join("output.zip.other").exists());
     let gone = scene.home.path().join("gone");
-    let error = pack(&gone, &scene.output(), Bounds::of(LARGEST)).unwrap_err();
+    let error = pack(&gone, &scene.output(), ZipLimits::of(MAX_ZIP_BYTES)).unwrap_err();
     assert_eq!(error.to_string(), "cannot pack the workspace");
     assert_eq!(names(&scene.output()), ["file"]);
 }
 
 #[tokio::test]
 async fn a_stream_is_the_same_zip() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let noise: Vec<u8> = (0..3 << 20).map(|_| fastrand::u8(..)).collect();
     scene.write("noise", &noise);
     scene.write("text", "text");
     symlink("text", scene.workspace().join("link")).unwrap();
-    let bounds = Bounds::of(LARGEST);
+    let bounds = ZipLimits::of(MAX_ZIP_BYTES);
     let pieces: Vec<_> = stream(scene.workspace(), bounds).collect().await;
     let bytes: Vec<u8> = pieces
         .into_iter()
@@ -366,10 +366,10 @@ async fn a_stream_is_the_same_zip() {
 /// The test ends only when the packing thread ends.
 #[tokio::test]
 async fn a_stream_ends_with_its_reader() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let noise: Vec<u8> = (0..16 << 20).map(|_| fastrand::u8(..)).collect();
     scene.write("noise", &noise);
-    let mut pieces = Box::pin(stream(scene.workspace(), Bounds::of(LARGEST)));
+    let mut pieces = Box::pin(stream(scene.workspace(), ZipLimits::of(MAX_ZIP_BYTES)));
     assert_eq!(pieces.next().await.unwrap().unwrap().len(), 64 << 10);
     drop(pieces);
 }

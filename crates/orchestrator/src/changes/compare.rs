@@ -7,28 +7,28 @@ use std::path::Path;
 
 use nix::sys::stat::FileStat;
 use sha2::{Digest, Sha256};
-use store::{FileRecord, Hash, RecordedKind, Stamp, Store};
+use store::{ContentHash, FileRecord, FileStamp, RecordedKind, SessionStore};
 use tokio::task::spawn_blocking;
 
 use super::describe::describe;
-use super::{ChangeKind, Changes, ChangesError, is_gits, not_compared};
-use crate::tree::{self, Kind, Leaf, Tree, Visit};
+use super::{ChangeKind, Changes, ChangesError, is_git_internal, not_compared};
+use crate::tree::{self, Kind, TreeLeaf, TreeVisit, UntrustedTree};
 
 /// Files that are scanned: as many as a checkpoint can have.
-const MOST_LOOKED_AT: u64 = 50_000;
+const MAX_SCANNED_FILES: u64 = 50_000;
 /// Changed files that are reported.
-const MOST_FILES: usize = 500;
+const MAX_REPORTED_FILES: usize = 500;
 /// Largest file that is compared line by line, in bytes.
-pub(super) const LARGEST_FILE: u64 = 1 << 20;
+pub(super) const MAX_DIFF_FILE_BYTES: u64 = 1 << 20;
 /// Total bytes of all diffs.
-const MOST_DIFFS: usize = 8 << 20;
+const MAX_TOTAL_DIFF_BYTES: usize = 8 << 20;
 /// A file that changed this shortly before the checkpoint may have changed again within the
 /// resolution of its timestamps, so its contents are compared. In nanoseconds.
-const BLUR: i64 = 1_000_000_000;
+const STAMP_MARGIN_NANOS: i64 = 1_000_000_000;
 
 /// The state of a workspace at the start of its job.
 #[derive(Debug, Default)]
-pub(super) struct Start {
+pub(super) struct WorkspaceStart {
     pub(super) files: BTreeMap<Vec<u8>, FileRecord>,
     /// Files that were not recorded, by path, with the reason.
     pub(super) skipped: BTreeMap<String, String>,
@@ -38,30 +38,30 @@ pub(super) struct Start {
 
 /// A file that may have changed.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(super) struct ChangeCandidate {
     pub(super) path: Vec<u8>,
     pub(super) change: ChangeKind,
     pub(super) before: Option<FileRecord>,
-    pub(super) now: Option<Now>,
+    pub(super) now: Option<CurrentFile>,
 }
 
 /// The current state of a path.
 #[derive(Debug)]
-pub(super) enum Now {
+pub(super) enum CurrentFile {
     File { size: u64, mode: u32 },
     Link { target: Vec<u8> },
 }
 
 pub(super) async fn compare(
-    store: &Store,
-    start: Start,
+    store: &SessionStore,
+    start: WorkspaceStart,
     workspace: &Path,
 ) -> Result<Changes, ChangesError> {
     let workspace = workspace.to_path_buf();
     let skipped = start.skipped.clone();
     let found = blocking(move || {
-        let tree = Tree::open(&workspace)?;
-        let found = candidates(&tree, &start)?;
+        let tree = UntrustedTree::open(&workspace)?;
+        let found = find_candidates(&tree, &start)?;
         Ok((tree, found))
     });
     let (mut tree, (found, mut is_truncated)) = match found.await {
@@ -69,15 +69,15 @@ pub(super) async fn compare(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Changes::default()),
         found => found?,
     };
-    is_truncated |= found.len() > MOST_FILES;
+    is_truncated |= found.len() > MAX_REPORTED_FILES;
     let mut files = Vec::new();
-    let mut room = MOST_DIFFS;
-    for candidate in found.into_iter().take(MOST_FILES) {
+    let mut room = MAX_TOTAL_DIFF_BYTES;
+    for candidate in found.into_iter().take(MAX_REPORTED_FILES) {
         let old = match &candidate.before {
             Some(FileRecord {
                 kind: RecordedKind::File { size, content },
                 ..
-            }) if *size <= LARGEST_FILE => store.content(content).await?,
+            }) if *size <= MAX_DIFF_FILE_BYTES => store.content(content).await?,
             _ => None,
         };
         let (back, change) = blocking(move || {
@@ -97,19 +97,22 @@ pub(super) async fn compare(
 }
 
 /// All changed files by path, and whether the scan was cut short.
-fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> {
+fn find_candidates(
+    tree: &UntrustedTree,
+    start: &WorkspaceStart,
+) -> io::Result<(Vec<ChangeCandidate>, bool)> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     let mut closed: Vec<Vec<u8>> = Vec::new();
-    let walked = tree.walk(MOST_LOOKED_AT, |visit| {
+    let walked = tree.walk(MAX_SCANNED_FILES, |visit| {
         match visit {
-            Visit::Leaf(leaf) if !is_gits(leaf.path) => {
+            TreeVisit::Leaf(leaf) if !is_git_internal(leaf.path) => {
                 if start.files.contains_key(leaf.path) {
                     seen.insert(leaf.path.to_vec());
                 }
                 found.extend(candidate(&leaf, start));
             }
-            Visit::Closed { path, .. } => closed.push(path.to_vec()),
+            TreeVisit::Closed { path, .. } => closed.push(path.to_vec()),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -123,7 +126,7 @@ fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> 
     for (path, record) in &start.files {
         let is_folder = matches!(record.kind, RecordedKind::Folder);
         if !is_folder && !seen.contains(path) && !is_hidden(path) {
-            found.push(Candidate {
+            found.push(ChangeCandidate {
                 path: path.clone(),
                 change: ChangeKind::Removed,
                 before: Some(record.clone()),
@@ -135,7 +138,7 @@ fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> 
     Ok((found, walked.is_cut))
 }
 
-fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
+fn candidate(leaf: &TreeLeaf<'_>, start: &WorkspaceStart) -> Option<ChangeCandidate> {
     let before = start.files.get(leaf.path);
     if before.is_none()
         && start
@@ -145,21 +148,21 @@ fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
         return None;
     }
     let now = match leaf.kind() {
-        Kind::File => Now::File {
+        Kind::File => CurrentFile::File {
             size: tree::size(leaf.stat),
             mode: leaf.stat.st_mode & 0o777,
         },
-        Kind::Link => Now::Link {
+        Kind::Link => CurrentFile::Link {
             target: leaf.target().ok()?,
         },
         Kind::Folder | Kind::Other => return None,
     };
     let is_same = match (before, &now) {
         (None, _) => false,
-        (Some(record), Now::Link { target }) => {
+        (Some(record), CurrentFile::Link { target }) => {
             matches!(&record.kind, RecordedKind::Symlink { target: was } if was == target)
         }
-        (Some(record), Now::File { size, mode }) => match &record.kind {
+        (Some(record), CurrentFile::File { size, mode }) => match &record.kind {
             RecordedKind::File { size: was, content } => {
                 was == size
                     && record.mode & 0o777 == *mode
@@ -168,7 +171,7 @@ fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
             _ => false,
         },
     };
-    (!is_same).then(|| Candidate {
+    (!is_same).then(|| ChangeCandidate {
         path: leaf.path.to_vec(),
         change: match before {
             Some(_) => ChangeKind::Changed,
@@ -182,22 +185,23 @@ fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
 /// Whether the file was certainly not written since the checkpoint.
 fn is_untouched(stat: &FileStat, record: &FileRecord, at: i64) -> bool {
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
-    let stamp = Stamp {
+    let stamp = FileStamp {
         inode: stat.st_ino,
         modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
         changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
     };
-    stamp == record.stamp && stamp.changed.max(stamp.modified) < at.saturating_sub(BLUR)
+    stamp == record.stamp
+        && stamp.changed.max(stamp.modified) < at.saturating_sub(STAMP_MARGIN_NANOS)
 }
 
-fn has_content(leaf: &Leaf<'_>, content: &Hash) -> bool {
-    let hash = || -> io::Result<Hash> {
+fn has_content(leaf: &TreeLeaf<'_>, content: &ContentHash) -> bool {
+    let hash = || -> io::Result<ContentHash> {
         let (file, stat) = leaf.open()?;
         let mut reader = file.take(tree::size(&stat));
         let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
         loop {
             match reader.read(&mut buffer)? {
-                0 => return Ok(Hash(hash.finalize().into())),
+                0 => return Ok(ContentHash(hash.finalize().into())),
                 length => hash.update(&buffer[..length]),
             }
         }

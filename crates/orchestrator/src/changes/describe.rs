@@ -6,15 +6,15 @@ use std::io::{self, Read};
 use store::{FileRecord, RecordedKind};
 
 use super::FileChange;
-use super::compare::{Candidate, LARGEST_FILE, Now};
-use super::text::{Difference, difference};
-use crate::tree::{self, Tree};
+use super::compare::{ChangeCandidate, CurrentFile, MAX_DIFF_FILE_BYTES};
+use super::text::{ContentDiff, diff_contents};
+use crate::tree::{self, UntrustedTree};
 
 /// Describes one change, with a diff if the file is text and the diff fits into the remaining
 /// bytes.
 pub(super) fn describe(
-    tree: &Tree,
-    candidate: Candidate,
+    tree: &UntrustedTree,
+    candidate: ChangeCandidate,
     old: Option<Vec<u8>>,
     room: usize,
 ) -> FileChange {
@@ -27,7 +27,7 @@ pub(super) fn describe(
         diff: None,
         note: None,
     };
-    let is_large = |size: u64| size > LARGEST_FILE;
+    let is_large = |size: u64| size > MAX_DIFF_FILE_BYTES;
     let old = match &candidate.before {
         None => Some(Vec::new()),
         Some(FileRecord {
@@ -39,7 +39,7 @@ pub(super) fn describe(
                 change.note = Some("it was too large to compare".to_owned());
                 return change;
             }
-            if let Some(Now::File { mode: now, .. }) = &candidate.now
+            if let Some(CurrentFile::File { mode: now, .. }) = &candidate.now
                 && *now != mode & 0o777
             {
                 change.note = Some(format!("its mode was {:o} and is {now:o}", mode & 0o777));
@@ -53,26 +53,26 @@ pub(super) fn describe(
     };
     let new = match &candidate.now {
         None => Ok(Vec::new()),
-        Some(Now::Link { target }) => {
+        Some(CurrentFile::Link { target }) => {
             change.note = Some(format!("it is a link to `{}`", tree::shown(target)));
             return change;
         }
-        Some(Now::File { size, .. }) if is_large(*size) => {
+        Some(CurrentFile::File { size, .. }) if is_large(*size) => {
             change.note = Some("it is too large to compare".to_owned());
             return change;
         }
-        Some(Now::File { .. }) => read(tree, &change.path),
+        Some(CurrentFile::File { .. }) => read(tree, &change.path),
     };
     let (Some(old), Ok(new)) = (old, new) else {
         change.note = Some("it cannot be read".to_owned());
         return change;
     };
-    match difference(&old, &new) {
-        Difference::Binary => change.note = Some("it is not text".to_owned()),
-        Difference::Text { diff, .. } if diff.len() > room => {
+    match diff_contents(&old, &new) {
+        ContentDiff::Binary => change.note = Some("it is not text".to_owned()),
+        ContentDiff::Text { diff, .. } if diff.len() > room => {
             change.note = Some("the diffs of other files leave no room".to_owned());
         }
-        Difference::Text {
+        ContentDiff::Text {
             added,
             removed,
             diff,
@@ -84,9 +84,9 @@ pub(super) fn describe(
     change
 }
 
-fn read(tree: &Tree, path: &str) -> io::Result<Vec<u8>> {
+fn read(tree: &UntrustedTree, path: &str) -> io::Result<Vec<u8>> {
     let (file, _): (File, u64) = tree.open_file(path).map_err(io::Error::other)?;
     let mut content = Vec::new();
-    file.take(LARGEST_FILE).read_to_end(&mut content)?;
+    file.take(MAX_DIFF_FILE_BYTES).read_to_end(&mut content)?;
     Ok(content)
 }

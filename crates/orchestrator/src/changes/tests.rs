@@ -7,30 +7,32 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use protocol::job::{JobId, JobInput, JobRequest, State};
+use protocol::job::{JobId, JobInput, JobRequest, JobState};
 use sha2::{Digest, Sha256};
-use store::{Hash, RecordedKind, Stamp};
+use store::{ContentHash, FileStamp, RecordedKind};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
 
-struct Scene {
+struct ChangesScene {
     home: TempDir,
-    store: Store,
+    store: SessionStore,
     job: Job,
 }
 
-impl Scene {
+impl ChangesScene {
     async fn new(input: Option<JobInput>) -> Self {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("workspace")).unwrap();
-        let store = Store::open(&home.path().join("store")).await.unwrap();
+        let store = SessionStore::open(&home.path().join("store"))
+            .await
+            .unwrap();
         let now = Timestamp::now()
             .to_zoned(jiff::tz::TimeZone::UTC)
             .datetime();
         let job = Job {
-            state: State::Running,
+            state: JobState::Running,
             epoch: 1,
             revision: 1,
             session: Some(SessionId::new(&now, 1)),
@@ -85,7 +87,7 @@ impl Scene {
                     }
                 } else {
                     let content = fs::read(&path).unwrap();
-                    let hash = Hash(Sha256::digest(&content).into());
+                    let hash = ContentHash(Sha256::digest(&content).into());
                     let size = content.len() as u64;
                     contents.push((hash, content));
                     RecordedKind::File {
@@ -97,7 +99,7 @@ impl Scene {
                     path: name.as_bytes().to_vec(),
                     kind,
                     mode: metadata.mode() & 0o7777,
-                    stamp: Stamp {
+                    stamp: FileStamp {
                         inode: metadata.ino(),
                         modified: metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(),
                         changed: metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec(),
@@ -165,7 +167,7 @@ fn lines(changes: &Changes) -> Vec<String> {
 
 #[tokio::test]
 async fn changes_are_told_file_by_file() {
-    let scene = Scene::with_input().await;
+    let scene = ChangesScene::with_input().await;
     scene.write("same", "same");
     scene.write("gone", "one\ntwo\n");
     scene.write("src/edit", "one\ntwo\nthree\n");
@@ -206,7 +208,7 @@ async fn changes_are_told_file_by_file() {
 
 #[tokio::test]
 async fn a_job_that_was_given_nothing_made_everything() {
-    let scene = Scene::new(None).await;
+    let scene = ChangesScene::new(None).await;
     assert_eq!(scene.changes().await, Changes::default());
     scene.write("a", "one\n");
     fs::create_dir(scene.path("empty")).unwrap();
@@ -217,7 +219,7 @@ async fn a_job_that_was_given_nothing_made_everything() {
 
 #[tokio::test]
 async fn before_the_first_checkpoint_nothing_has_changed() {
-    let scene = Scene::with_input().await;
+    let scene = ChangesScene::with_input().await;
     scene.write("a", "one\n");
     assert_eq!(scene.changes().await, Changes::default());
     let mut waiting = scene.job.clone();
@@ -228,7 +230,7 @@ async fn before_the_first_checkpoint_nothing_has_changed() {
 
 #[tokio::test]
 async fn what_is_not_on_record_is_said() {
-    let scene = Scene::with_input().await;
+    let scene = ChangesScene::with_input().await;
     scene.write("large", "large");
     scene
         .checkpoint(&[("large", "it is larger than 16 MiB")])
@@ -238,7 +240,7 @@ async fn what_is_not_on_record_is_said() {
     assert_eq!(lines(&found), [""; 0]);
     assert_eq!(found.not_compared[0].path, "large");
     // A checkpoint that was pruned.
-    let other = Scene::with_input().await;
+    let other = ChangesScene::with_input().await;
     other.checkpoint(&[]).await;
     let now = Timestamp::now()
         .to_zoned(jiff::tz::TimeZone::UTC)
@@ -258,7 +260,7 @@ async fn what_is_not_on_record_is_said() {
 
 #[tokio::test]
 async fn bounds_hold_on_files_and_bytes() {
-    let scene = Scene::new(None).await;
+    let scene = ChangesScene::new(None).await;
     scene.write("0-large", vec![b'x'; (1 << 20) + 1]);
     for number in 0..12 {
         scene.write(&format!("1-{number:02}"), "line of text\n".repeat(60_000));

@@ -5,11 +5,11 @@ use std::time::Duration;
 use similar::{ChangeTag, TextDiff};
 
 /// Time limit of the diff algorithm; after it the diff is correct but not minimal.
-const TIME: Duration = Duration::from_millis(500);
+const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The result of comparing two contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Difference {
+pub(super) enum ContentDiff {
     Text {
         added: u64,
         removed: u64,
@@ -20,18 +20,20 @@ pub(super) enum Difference {
 }
 
 /// Compares two contents. A missing file counts as empty.
-pub(super) fn difference(old: &[u8], new: &[u8]) -> Difference {
+pub(super) fn diff_contents(old: &[u8], new: &[u8]) -> ContentDiff {
     let (Some(old), Some(new)) = (text(old), text(new)) else {
-        return Difference::Binary;
+        return ContentDiff::Binary;
     };
-    let lines = TextDiff::configure().timeout(TIME).diff_lines(old, new);
+    let lines = TextDiff::configure()
+        .timeout(DIFF_TIMEOUT)
+        .diff_lines(old, new);
     let count = |tag| {
         lines
             .iter_all_changes()
             .filter(|one| one.tag() == tag)
             .count() as u64
     };
-    Difference::Text {
+    ContentDiff::Text {
         added: count(ChangeTag::Insert),
         removed: count(ChangeTag::Delete),
         diff: lines.unified_diff().context_radius(3).to_string(),

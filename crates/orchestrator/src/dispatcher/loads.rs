@@ -9,29 +9,29 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::jobs::Load;
+use store::jobs::OwnerLoad;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Limits on queued and running jobs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct QueueLimits {
     pub(crate) queue: u64,
     pub(crate) queue_per_user: u64,
     pub(crate) running_per_user: usize,
 }
 
 #[derive(Debug)]
-pub(crate) struct Loads {
-    bounds: Bounds,
-    state: Mutex<State>,
+pub(crate) struct LoadTracker {
+    bounds: QueueLimits,
+    state: Mutex<LoadState>,
     /// Notified when a job may have become claimable.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    users: HashMap<String, User>,
+struct LoadState {
+    users: HashMap<String, UserLoad>,
     queued: u64,
     running: u64,
     /// Counts claims and new users: a logical clock for fairness.
@@ -42,7 +42,7 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-struct User {
+struct UserLoad {
     /// Includes reserved places.
     queued: u64,
     /// Part of `queued`: places of jobs that are not stored yet.
@@ -58,7 +58,7 @@ struct User {
 
 /// Why no further job can be queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Full {
+pub(crate) struct QueueFull {
     pub(crate) what: String,
     /// Seconds.
     pub(crate) retry_after: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Full {
 
 /// The user whose job is claimed next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct NextUser {
     pub(crate) owner: String,
     version: u64,
 }
@@ -74,13 +74,13 @@ pub(crate) struct Next {
 /// A place in the queue for a job that is being stored. Released on drop unless it is filled.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    loads: Arc<Loads>,
+    loads: Arc<LoadTracker>,
     owner: String,
     is_filled: bool,
 }
 
-impl Loads {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+impl LoadTracker {
+    pub(crate) fn new(bounds: QueueLimits) -> Self {
         Self {
             bounds,
             state: Mutex::default(),
@@ -89,7 +89,7 @@ impl Loads {
     }
 
     /// Adds the jobs that are queued when the server starts.
-    pub(crate) fn restore(&self, loads: Vec<Load>) {
+    pub(crate) fn restore(&self, loads: Vec<OwnerLoad>) {
         let mut state = self.state();
         for load in loads.iter().filter(|load| load.queued > 0) {
             state.user(&load.owner).queued += load.queued;
@@ -116,18 +116,18 @@ impl Loads {
     }
 
     /// Reserves a place in the queue, if there is one.
-    pub(crate) fn reserve(self: &Arc<Self>, owner: &str) -> Result<Reservation, Full> {
+    pub(crate) fn reserve(self: &Arc<Self>, owner: &str) -> Result<Reservation, QueueFull> {
         let mut state = self.state();
         let retry_after = state.retry_after();
         if state.queued >= self.bounds.queue {
             let what = format!("{} jobs", state.queued);
-            return Err(Full { what, retry_after });
+            return Err(QueueFull { what, retry_after });
         }
         let user = state.user(owner);
         if user.queued >= self.bounds.queue_per_user {
             let what = format!("{} jobs of yours", user.queued);
-            state.tidy(owner);
-            return Err(Full { what, retry_after });
+            state.remove_if_idle(owner);
+            return Err(QueueFull { what, retry_after });
         }
         user.queued += 1;
         user.reserved += 1;
@@ -140,7 +140,7 @@ impl Loads {
     }
 
     /// Counts a running job that was queued again.
-    pub(crate) fn requeued(&self, owner: &str) {
+    pub(crate) fn record_requeue(&self, owner: &str) {
         let mut state = self.state();
         let user = state.user(owner);
         user.queued += 1;
@@ -152,7 +152,7 @@ impl Loads {
     }
 
     /// Marks the chosen user as having no claimable job until something changes.
-    pub(crate) fn defer(&self, next: &Next) {
+    pub(crate) fn defer(&self, next: &NextUser) {
         let mut state = self.state();
         if let Some(user) = state.users.get_mut(&next.owner)
             && user.version == next.version
@@ -178,14 +178,14 @@ impl Loads {
     /// Removes a queued job that was not claimed.
     pub(crate) fn left(&self, owner: &str) {
         let mut state = self.state();
-        if state.take_queued(owner) {
-            state.tidy(owner);
+        if state.pop_queued(owner) {
+            state.remove_if_idle(owner);
         }
     }
 
     /// The user whose job is claimed next: the fewest running jobs first, then the longest time
     /// since the last claim.
-    pub(crate) fn choose(&self) -> Option<Next> {
+    pub(crate) fn choose(&self) -> Option<NextUser> {
         let state = self.state();
         let ready = state.users.iter().filter(|(_, user)| {
             user.queued > user.reserved
@@ -193,7 +193,7 @@ impl Loads {
                 && !user.is_deferred
         });
         let (owner, user) = ready.min_by_key(|(_, user)| (user.running, user.served))?;
-        Some(Next {
+        Some(NextUser {
             owner: owner.clone(),
             version: user.version,
         })
@@ -202,18 +202,18 @@ impl Loads {
     /// Counts a claimed job of the chosen user.
     pub(crate) fn claimed(&self, owner: &str) {
         let mut state = self.state();
-        state.take_queued(owner);
+        state.pop_queued(owner);
         state.running += 1;
         state.moment += 1;
         let moment = state.moment;
         let user = state.user(owner);
         user.running += 1;
         user.served = moment;
-        state.note_claim();
+        state.update_claim_interval();
     }
 
     /// Corrects the count of the chosen user, who had no queued job.
-    pub(crate) fn found_none(&self, next: &Next) {
+    pub(crate) fn reset_queued(&self, next: &NextUser) {
         let mut state = self.state();
         let Some(user) = state.users.get_mut(&next.owner) else {
             return;
@@ -223,7 +223,7 @@ impl Loads {
             let surplus = user.queued - user.reserved;
             user.queued = user.reserved;
             state.queued = state.queued.saturating_sub(surplus);
-            state.tidy(&next.owner);
+            state.remove_if_idle(&next.owner);
         }
     }
 
@@ -233,24 +233,24 @@ impl Loads {
         state.running = state.running.saturating_sub(1);
         let user = state.user(owner);
         user.running = user.running.saturating_sub(1);
-        state.tidy(owner);
+        state.remove_if_idle(owner);
         drop(state);
         self.changed.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LoadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LoadState {
     /// A new user is served after the present ones.
-    fn user(&mut self, owner: &str) -> &mut User {
+    fn user(&mut self, owner: &str) -> &mut UserLoad {
         if !self.users.contains_key(owner) {
             self.moment += 1;
-            let user = User {
+            let user = UserLoad {
                 served: self.moment,
-                ..User::default()
+                ..UserLoad::default()
             };
             self.users.insert(owner.to_owned(), user);
         }
@@ -259,7 +259,7 @@ impl State {
             .expect("the user exists or was just inserted")
     }
 
-    fn take_queued(&mut self, owner: &str) -> bool {
+    fn pop_queued(&mut self, owner: &str) -> bool {
         match self.users.get_mut(owner) {
             Some(user) if user.queued > user.reserved => {
                 user.queued -= 1;
@@ -271,14 +271,14 @@ impl State {
     }
 
     /// Removes a user without jobs.
-    fn tidy(&mut self, owner: &str) {
-        let is_idle = |user: &User| user.queued == 0 && user.running == 0;
+    fn remove_if_idle(&mut self, owner: &str) {
+        let is_idle = |user: &UserLoad| user.queued == 0 && user.running == 0;
         if self.users.get(owner).is_some_and(is_idle) {
             self.users.remove(owner);
         }
     }
 
-    fn note_claim(&mut self) {
+    fn update_claim_interval(&mut self) {
         let now = Instant::now();
         if let Some(last) = self.last_claim.replace(now) {
             let gap = now - last;
@@ -318,7 +318,7 @@ impl Drop for Reservation {
         user.reserved = user.reserved.saturating_sub(1);
         user.queued = user.queued.saturating_sub(1);
         state.queued = state.queued.saturating_sub(1);
-        state.tidy(&self.owner);
+        state.remove_if_idle(&self.owner);
     }
 }
 
@@ -328,28 +328,28 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds {
+    const TEST_LIMITS: QueueLimits = QueueLimits {
         queue: 10,
         queue_per_user: 6,
         running_per_user: 2,
     };
 
-    fn load(owner: &str, queued: u64) -> Load {
-        Load {
+    fn load(owner: &str, queued: u64) -> OwnerLoad {
+        OwnerLoad {
             owner: owner.to_owned(),
             queued,
             running: 0,
         }
     }
 
-    fn loads(queued: &[(&str, u64)]) -> Arc<Loads> {
+    fn loads(queued: &[(&str, u64)]) -> Arc<LoadTracker> {
         let queued = queued.iter().map(|(owner, queued)| load(owner, *queued));
-        let loads = Loads::new(BOUNDS);
+        let loads = LoadTracker::new(TEST_LIMITS);
         loads.restore(queued.collect());
         Arc::new(loads)
     }
 
-    fn claim(loads: &Loads) -> Option<String> {
+    fn claim(loads: &LoadTracker) -> Option<String> {
         let next = loads.choose()?;
         loads.claimed(&next.owner);
         Some(next.owner)
@@ -377,9 +377,9 @@ mod tests {
 
     #[test]
     fn who_comes_again_and_again_with_one_job_does_not_push_ahead() {
-        let loads = Arc::new(Loads::new(Bounds {
+        let loads = Arc::new(LoadTracker::new(QueueLimits {
             queue: 1000,
-            ..BOUNDS
+            ..TEST_LIMITS
         }));
         loads.restore(vec![load("ada", 100), load("bob", 1)]);
         let mut served = HashMap::<String, u32>::new();
@@ -428,11 +428,11 @@ mod tests {
         let loads = loads(&[("ada", 2)]);
         let next = loads.choose().unwrap();
         loads.reserve("ada").unwrap().fill();
-        loads.found_none(&next);
+        loads.reset_queued(&next);
         assert_eq!(loads.queued(), 3);
         let next = loads.choose().unwrap();
         let place = loads.reserve("ada").unwrap();
-        loads.found_none(&next);
+        loads.reset_queued(&next);
         assert_eq!((loads.queued(), loads.choose()), (1, None));
         place.fill();
         assert!(loads.choose().is_some());

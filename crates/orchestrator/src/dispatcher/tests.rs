@@ -1,17 +1,17 @@
 //! Consecutive claims of the same job.
 #![allow(clippy::unwrap_used)]
 
-use protocol::job::{Job, State};
+use protocol::job::{Job, JobState};
 
 use super::*;
-use crate::app::tests::house::{Site, scripted, within};
 use crate::app::tests::script::text;
+use crate::app::tests::test_server::{TestSite, scripted, within};
 use crate::app::{App, Caller};
 
 #[test]
 fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let gate = site.scripts.add_gated("slow", [text("one"), text("two")]);
         let server = site.server().await;
         let parts = server.parts().clone();
@@ -27,7 +27,7 @@ fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
         // The first worker requeues the job. It has not been cleaned up yet.
         parts.roster.find(id).unwrap().parked.cancel();
         let mut told = app.follow(&caller, id, 0).await.unwrap();
-        while record().await.state != State::Queued {
+        while record().await.state != JobState::Queued {
             told.recv().await.unwrap();
         }
         dispatcher.start(record().await).await.unwrap();

@@ -5,20 +5,20 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use protocol::job::{Artifact, Job, JobId, State as JobState};
+use protocol::job::{Artifact, Job, JobId, JobState};
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
 
 use crate::app::{App, AppError};
-use crate::artifact::{self, Bounds};
+use crate::artifact::{self, ZipLimits};
 use crate::folder::JobFolder;
-use crate::http::asked::{Asking, JobPath};
 use crate::http::disposition;
-use crate::http::problem::{Kind, Problem, ProblemDocument};
-use crate::http::range::requested;
+use crate::http::extractors::{AuthenticatedCaller, JobPath};
+use crate::http::problem::{HttpProblem, ProblemDocument, ProblemKind};
+use crate::http::range::requested_range;
 
-const PARTIAL: HeaderName = HeaderName::from_static("hotcell-partial");
+const PARTIAL_HEADER: HeaderName = HeaderName::from_static("hotcell-partial");
 
 /// Downloads the zip of a job's workspace; of a job that runs, as it is just now.
 #[utoipa::path(
@@ -37,23 +37,28 @@ const PARTIAL: HeaderName = HeaderName::from_static("hotcell-partial");
 )]
 pub(crate) async fn download(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let (job, folder) = app.folder(&caller, id).await?;
     let mut response = match (&job.state, &job.artifact) {
-        (JobState::Running | JobState::Waiting, _) => partial(&app, &folder).await?,
-        (_, Some(artifact)) => published(&folder, artifact, request.headers()).await?,
+        (JobState::Running | JobState::Waiting, _) => partial_response(&app, &folder).await?,
+        (_, Some(artifact)) => published_response(&folder, artifact, request.headers()).await?,
         (JobState::Queued, None) => {
-            return Err(Problem::new(Kind::Conflict, "the job has not begun")
-                .hint("its files come with its first attempt"));
+            return Err(
+                HttpProblem::new(ProblemKind::Conflict, "the job has not begun")
+                    .hint("its files come with its first attempt"),
+            );
         }
         (JobState::Complete | JobState::Failed { .. }, None) => {
-            return Err(Problem::new(Kind::NotFound, "the job ended without a zip"));
+            return Err(HttpProblem::new(
+                ProblemKind::NotFound,
+                "the job ended without a zip",
+            ));
         }
     };
-    describe(&mut response, &job);
+    add_download_headers(&mut response, &job);
     Ok(response)
 }
 
@@ -74,26 +79,33 @@ pub(crate) async fn download(
 )]
 pub(crate) async fn output(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let (job, folder) = app.folder(&caller, id).await?;
     let artifact = match &job.artifact {
         // A requeued job still has the zip of its last end.
         _ if !job.state.has_ended() => {
             let hint = format!("`/v1/jobs/{id}/artifacts` packs what a running job has so far");
-            return Err(Problem::new(Kind::Conflict, "the job has not ended").hint(hint));
+            return Err(
+                HttpProblem::new(ProblemKind::Conflict, "the job has not ended").hint(hint),
+            );
         }
         Some(artifact) => artifact,
-        None => return Err(Problem::new(Kind::NotFound, "the job ended without a zip")),
+        None => {
+            return Err(HttpProblem::new(
+                ProblemKind::NotFound,
+                "the job ended without a zip",
+            ));
+        }
     };
-    let mut response = published(&folder, artifact, request.headers()).await?;
-    describe(&mut response, &job);
+    let mut response = published_response(&folder, artifact, request.headers()).await?;
+    add_download_headers(&mut response, &job);
     Ok(response)
 }
 
-fn describe(response: &mut Response, job: &Job) {
+fn add_download_headers(response: &mut Response, job: &Job) {
     if !response.status().is_success() {
         return;
     }
@@ -110,11 +122,11 @@ fn describe(response: &mut Response, job: &Job) {
     );
 }
 
-async fn published(
+async fn published_response(
     folder: &JobFolder,
     artifact: &Artifact,
     asked: &HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let tag = format!("\"{}\"", artifact.sha256);
     let tag = HeaderValue::try_from(tag).expect("a hash is hexadecimal");
     let known = asked.get(header::IF_NONE_MATCH);
@@ -127,14 +139,14 @@ async fn published(
     let bytes = file.metadata().await.map_err(AppError::Files)?.len();
     if bytes != artifact.bytes {
         // The zip was replaced after the record was read.
-        return Ok(whole(file, bytes));
+        return Ok(file_response(file, bytes));
     }
-    let mut response = match requested(asked, &tag, bytes) {
-        None => whole(file, bytes),
+    let mut response = match requested_range(asked, &tag, bytes) {
+        None => file_response(file, bytes),
         Some(part) => {
             let start = std::io::SeekFrom::Start(part.first);
             file.seek(start).await.map_err(AppError::Files)?;
-            let mut response = whole(file.take(part.length()), part.length());
+            let mut response = file_response(file.take(part.length()), part.length());
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_RANGE, part.header(bytes));
@@ -148,7 +160,7 @@ async fn published(
     Ok(response)
 }
 
-fn whole(file: impl AsyncRead + Send + 'static, bytes: u64) -> Response {
+fn file_response(file: impl AsyncRead + Send + 'static, bytes: u64) -> Response {
     let body = Body::from_stream(ReaderStream::with_capacity(file, 64 << 10));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -156,22 +168,22 @@ fn whole(file: impl AsyncRead + Send + 'static, bytes: u64) -> Response {
     response
 }
 
-async fn partial(app: &App, folder: &JobFolder) -> Result<Response, Problem> {
+async fn partial_response(app: &App, folder: &JobFolder) -> Result<Response, HttpProblem> {
     let workspace = folder.workspace();
     if !tokio::fs::try_exists(&workspace)
         .await
         .map_err(AppError::Files)?
     {
-        return Err(Problem::new(
-            Kind::Conflict,
+        return Err(HttpProblem::new(
+            ProblemKind::Conflict,
             "the job's input is still being put in place",
         ));
     }
-    let bounds = Bounds::of(app.config().largest_zip);
+    let bounds = ZipLimits::of(app.config().largest_zip);
     let mut response = Response::new(Body::from_stream(artifact::stream(workspace, bounds)));
     response
         .headers_mut()
-        .insert(PARTIAL, HeaderValue::from_static("true"));
+        .insert(PARTIAL_HEADER, HeaderValue::from_static("true"));
     Ok(response)
 }
 

@@ -10,14 +10,14 @@ use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout};
 
-/// How long the server waits for each [`STRETCH`] bytes of a body, or for its end.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the server waits for each [`MIN_PROGRESS_BYTES`] bytes of a body, or for its end.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// With [`BODY_TIMEOUT`], a minimum rate of 3.2 KiB per second.
-const STRETCH: u64 = 64 << 10;
+const MIN_PROGRESS_BYTES: u64 = 64 << 10;
 
 /// Bytes of a too large body that are still read, so that the client receives the response.
-const MAX_DISCARDED: usize = 16 << 20;
+const MAX_DISCARDED_BYTES: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
@@ -31,27 +31,27 @@ pub(crate) enum BodyError {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-struct Incoming {
+struct LimitedBody {
     body: BodyDataStream,
     limit: u64,
     left: u64,
-    pace: Pace,
-    end: End,
+    pace: PaceLimit,
+    end: BodyEnd,
 }
 
 /// Enforces a minimum rate. Counts only the time that the server waits for the body, not the time
 /// that handlers take.
-struct Pace {
+struct PaceLimit {
     /// Time waited for the current stretch.
     waited: Duration,
     missing: u64,
 }
 
-impl Pace {
+impl PaceLimit {
     fn new() -> Self {
         Self {
             waited: Duration::ZERO,
-            missing: STRETCH,
+            missing: MIN_PROGRESS_BYTES,
         }
     }
 
@@ -61,7 +61,7 @@ impl Pace {
         body: &mut BodyDataStream,
     ) -> Result<Option<Result<Bytes, axum::Error>>, BodyError> {
         let begun = Instant::now();
-        let left = PATIENCE.saturating_sub(self.waited);
+        let left = BODY_TIMEOUT.saturating_sub(self.waited);
         let piece = timeout(left, body.next()).await;
         let piece = piece.map_err(|_| BodyError::TooSlow)?;
         let bytes = match &piece {
@@ -81,9 +81,9 @@ impl Pace {
 
 /// Whether a body was read to its end. A connection with unread data cannot be reused.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct End(Arc<AtomicBool>);
+pub(crate) struct BodyEnd(Arc<AtomicBool>);
 
-impl End {
+impl BodyEnd {
     pub(crate) fn of(body: &Body) -> Self {
         Self(Arc::new(AtomicBool::new(body.is_end_stream())))
     }
@@ -94,12 +94,12 @@ impl End {
 }
 
 /// Limits the size and time of a body, and records its end.
-pub(crate) fn bound(body: Body, limit: u64, end: End) -> Body {
-    let incoming = Incoming {
+pub(crate) fn limit_body(body: Body, limit: u64, end: BodyEnd) -> Body {
+    let incoming = LimitedBody {
         body: body.into_data_stream(),
         limit,
         left: limit,
-        pace: Pace::new(),
+        pace: PaceLimit::new(),
         end,
     };
     let pieces = stream::try_unfold(incoming, |mut incoming| async move {
@@ -109,7 +109,7 @@ pub(crate) fn bound(body: Body, limit: u64, end: End) -> Body {
     Body::from_stream(pieces)
 }
 
-impl Incoming {
+impl LimitedBody {
     async fn next(&mut self) -> Result<Option<Bytes>, BoxError> {
         let piece = self.pace.next(&mut self.body).await?;
         let Some(piece) = piece.transpose()? else {
@@ -129,7 +129,7 @@ impl Incoming {
     /// Reads more of a refused body. A client that is still sending when the connection closes sees
     /// a broken connection instead of the response.
     async fn discard(&mut self) {
-        let mut room = MAX_DISCARDED;
+        let mut room = MAX_DISCARDED_BYTES;
         let read = async {
             while let Some(Ok(piece)) = self.body.next().await {
                 match room.checked_sub(piece.len()) {
@@ -139,7 +139,7 @@ impl Incoming {
             }
         };
         // A slower client gets no response.
-        let _ = timeout(PATIENCE, read).await;
+        let _ = timeout(BODY_TIMEOUT, read).await;
     }
 }
 
@@ -150,13 +150,13 @@ mod tests {
     use axum::body::to_bytes;
 
     use super::*;
-    use crate::http::problem::{Kind, Problem};
+    use crate::http::problem::{HttpProblem, ProblemKind};
 
-    async fn read(body: Body, limit: u64) -> Result<usize, Kind> {
-        let end = End::of(&body);
-        let read = match to_bytes(bound(body, limit, end.clone()), usize::MAX).await {
+    async fn read(body: Body, limit: u64) -> Result<usize, ProblemKind> {
+        let end = BodyEnd::of(&body);
+        let read = match to_bytes(limit_body(body, limit, end.clone()), usize::MAX).await {
             Ok(bytes) => Ok(bytes.len()),
-            Err(error) => Err(Problem::of_body(&error).kind),
+            Err(error) => Err(HttpProblem::from_body_error(&error).kind),
         };
         assert_eq!(end.is_reached(), read.is_ok());
         read
@@ -165,11 +165,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_has_bounds() {
         assert_eq!(read(Body::from("12345"), 5).await, Ok(5));
-        assert_eq!(read(Body::from("123456"), 5).await, Err(Kind::TooLarge));
+        assert_eq!(
+            read(Body::from("123456"), 5).await,
+            Err(ProblemKind::TooLarge)
+        );
         assert_eq!(read(Body::empty(), 0).await, Ok(0));
         let silent = stream::once(async { Ok::<_, BoxError>(Bytes::from_static(b"1")) })
             .chain(stream::pending());
-        assert_eq!(read(Body::from_stream(silent), 5).await, Err(Kind::Timeout));
+        assert_eq!(
+            read(Body::from_stream(silent), 5).await,
+            Err(ProblemKind::Timeout)
+        );
     }
 
     /// A body of `pieces` chunks of `bytes` each, with a pause before each.
@@ -185,8 +191,8 @@ mod tests {
         let (second, limit) = (Duration::from_secs(1), 1 << 30);
         let begun = Instant::now();
         let slow = read(dripping(1_000, 1, second), limit).await;
-        assert_eq!(slow, Err(Kind::Timeout));
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(slow, Err(ProblemKind::Timeout));
+        assert_eq!(begun.elapsed(), BODY_TIMEOUT);
         // 4 KiB per second, for much longer than the timeout.
         let steady = read(dripping(1_000, 4 << 10, second), limit).await;
         assert_eq!(steady, Ok(4_096_000));
@@ -195,20 +201,20 @@ mod tests {
         let rest = dripping(1_000, 1, second).into_data_stream();
         let begun = Instant::now();
         let body = Body::from_stream(fast.chain(rest));
-        assert_eq!(read(body, limit).await, Err(Kind::Timeout));
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(read(body, limit).await, Err(ProblemKind::Timeout));
+        assert_eq!(begun.elapsed(), BODY_TIMEOUT);
         // A too large body does not hold its connection either.
         let begun = Instant::now();
         let large = read(dripping(1_000, 10, second), 5).await;
-        assert_eq!(large, Err(Kind::TooLarge));
-        assert!(begun.elapsed() <= PATIENCE + second);
+        assert_eq!(large, Err(ProblemKind::TooLarge));
+        assert!(begun.elapsed() <= BODY_TIMEOUT + second);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_time_that_a_handler_takes_is_not_counted() {
         let body = dripping(100, 1 << 10, Duration::from_millis(100));
-        let end = End::of(&body);
-        let mut pieces = bound(body, 1 << 20, end).into_data_stream();
+        let end = BodyEnd::of(&body);
+        let mut pieces = limit_body(body, 1 << 20, end).into_data_stream();
         let mut count = 0;
         while let Some(piece) = pieces.next().await {
             count += piece.unwrap().len();

@@ -3,19 +3,18 @@
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
 use protocol::job::{
-    JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, JobStrength, State as JobState,
-    Webhook,
+    JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, JobState, JobStrength, Webhook,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::app::Told;
-use crate::http::Http;
-use crate::http::asked::{Asking, JsonBody, read_json};
-use crate::http::events::{Ear, Heard, SentView, answer};
-use crate::http::order::check_numbers;
-use crate::http::problem::{Kind, Problem};
+use crate::app::JobUpdate;
+use crate::http::SharedHttp;
+use crate::http::events::{FilterDecision, SentView, UpdateFilter, answer};
+use crate::http::extractors::{AuthenticatedCaller, JsonBody, read_json};
+use crate::http::problem::{HttpProblem, ProblemKind};
+use crate::http::submission::check_numbers;
 
 /// A message, to a new job or to one that is there.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -76,10 +75,10 @@ pub(crate) struct NewChat {
     responses((status = OK, description = "Server-sent events, until the turn ends.", body = SentView, content_type = "text/event-stream")),
 )]
 pub(crate) async fn chat(
-    State(http): State<Http>,
-    caller: Asking,
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
     mut request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let body = std::mem::take(request.body_mut());
     let mut sent = Request::new(body);
     *sent.headers_mut() = request.headers().clone();
@@ -92,7 +91,7 @@ pub(crate) async fn chat(
                 .schedule(&caller, new.into_request()?, None, None)
                 .await?;
             http.meters.scheduled();
-            let turn = Turn {
+            let turn = TurnFilter {
                 number: 1,
                 has_begun: true,
             };
@@ -106,7 +105,7 @@ pub(crate) async fn chat(
             let is_idle = job.state.has_ended() || job.state == JobState::Waiting;
             let after = app.last_event(&caller, id).await?;
             let job = app.say(&caller, id, message).await?;
-            let turn = Turn {
+            let turn = TurnFilter {
                 number: job.messages,
                 has_begun: is_idle,
             };
@@ -118,7 +117,7 @@ pub(crate) async fn chat(
 }
 
 impl ChatRequest {
-    fn read(body: Map<String, Value>) -> Result<Self, Problem> {
+    fn read(body: Map<String, Value>) -> Result<Self, HttpProblem> {
         let is_next = body.contains_key("job_id");
         let body = Value::Object(body).to_string();
         if is_next {
@@ -132,10 +131,10 @@ impl ChatRequest {
 }
 
 impl NewChat {
-    fn into_request(self) -> Result<JobRequest, Problem> {
+    fn into_request(self) -> Result<JobRequest, HttpProblem> {
         if let Some(JobInput::Upload { .. }) = self.input {
-            return Err(Problem::new(
-                Kind::Invalid,
+            return Err(HttpProblem::new(
+                ProblemKind::Invalid,
                 "input: `upload` is set by the server",
             ));
         }
@@ -158,34 +157,34 @@ impl NewChat {
 }
 
 /// Passes the events of one turn of a job.
-struct Turn {
+struct TurnFilter {
     number: u32,
     has_begun: bool,
 }
 
-impl Ear for Turn {
-    fn hear(&mut self, told: &Told) -> Heard {
-        let Told::Event {
+impl UpdateFilter for TurnFilter {
+    fn hear(&mut self, told: &JobUpdate) -> FilterDecision {
+        let JobUpdate::Event {
             seq,
             ends_turn,
             json,
         } = told
         else {
-            return Heard::Pass;
+            return FilterDecision::Pass;
         };
         if !self.has_begun {
-            self.has_begun = seq.is_some() && begins(json) == Some(self.number);
+            self.has_begun = seq.is_some() && started_turn(json) == Some(self.number);
         }
         match ends_turn {
-            _ if !self.has_begun => Heard::Skip,
-            Some(turn) if *turn >= self.number => Heard::Last,
-            _ => Heard::Pass,
+            _ if !self.has_begun => FilterDecision::Skip,
+            Some(turn) if *turn >= self.number => FilterDecision::Last,
+            _ => FilterDecision::Pass,
         }
     }
 }
 
 /// The number of the turn that an event starts, if any.
-fn begins(json: &str) -> Option<u32> {
+fn started_turn(json: &str) -> Option<u32> {
     #[derive(Deserialize)]
     struct Event<'a> {
         r#type: &'a str,
@@ -201,8 +200,8 @@ mod tests {
 
     use super::*;
 
-    fn event(seq: Option<u64>, ends_turn: Option<u32>, json: &str) -> Told {
-        Told::Event {
+    fn event(seq: Option<u64>, ends_turn: Option<u32>, json: &str) -> JobUpdate {
+        JobUpdate::Event {
             seq,
             ends_turn,
             json: Arc::from(json),
@@ -211,30 +210,32 @@ mod tests {
 
     #[test]
     fn a_chat_hears_its_own_turn_only() {
-        let mut ear = Turn {
+        let mut ear = TurnFilter {
             number: 2,
             has_begun: false,
         };
-        let mut check = |told: Told, expect: Heard| assert_eq!(ear.hear(&told), expect, "{told:?}");
+        let mut check = |told: JobUpdate, expect: FilterDecision| {
+            assert_eq!(ear.hear(&told), expect, "{told:?}")
+        };
         check(
             event(None, None, r#"{"type":"text_delta","text":"a"}"#),
-            Heard::Skip,
+            FilterDecision::Skip,
         );
         check(
             event(Some(4), Some(1), r#"{"type":"turn_ended","turn":1}"#),
-            Heard::Skip,
+            FilterDecision::Skip,
         );
         check(
             event(Some(5), None, r#"{"type":"turn_started","turn":2}"#),
-            Heard::Pass,
+            FilterDecision::Pass,
         );
         check(
             event(None, None, r#"{"type":"text_delta","text":"b"}"#),
-            Heard::Pass,
+            FilterDecision::Pass,
         );
         check(
             event(Some(6), Some(2), r#"{"type":"turn_ended","turn":2}"#),
-            Heard::Last,
+            FilterDecision::Last,
         );
     }
 }

@@ -3,7 +3,7 @@
 //! A connection is known once a request on it was authenticated. The number of unknown connections
 //! is limited in total and per address: the one that has been idle longest is closed for a new one,
 //! so that idle connections cannot lock other clients out. The limit per address does not apply to
-//! trusted proxies, which connect for many clients. Entry type: [`Connections`].
+//! trusted proxies, which connect for many clients. Entry type: [`ConnectionTracker`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 use crate::address_range::AddressRange;
 
 /// Maximum number of connections, if the descriptor limit allows it.
-const MOST_CONNECTIONS: usize = 8_192;
+const MAX_CONNECTIONS: usize = 8_192;
 
 /// Minimum number of connections, whatever the descriptor limit is.
-const FEWEST_CONNECTIONS: usize = 16;
+const MIN_CONNECTIONS: usize = 16;
 
 /// File descriptors of the server itself: databases, logs, runtime.
-const OWN_FILES: u64 = 128;
+const RESERVED_FILES: u64 = 128;
 
 /// File descriptors per job: sandbox, session, log and model requests.
-const FILES_OF_JOB: u64 = 32;
+const FILES_PER_JOB: u64 = 32;
 
 /// Limits on the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +39,11 @@ impl ConnectionLimits {
     /// Divides the descriptors that remain when all jobs run.
     pub(crate) fn of(open_files: u64, jobs: usize) -> Self {
         let jobs = u64::try_from(jobs).unwrap_or(u64::MAX);
-        let reserve = jobs.saturating_mul(FILES_OF_JOB).saturating_add(OWN_FILES);
+        let reserve = jobs
+            .saturating_mul(FILES_PER_JOB)
+            .saturating_add(RESERVED_FILES);
         let left = usize::try_from(open_files.saturating_sub(reserve)).unwrap_or(usize::MAX);
-        let total = left.clamp(FEWEST_CONNECTIONS, MOST_CONNECTIONS);
+        let total = left.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS);
         Self {
             total,
             unknown: total / 2,
@@ -51,15 +53,15 @@ impl ConnectionLimits {
 }
 
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub(crate) struct ConnectionTracker {
     limits: ConnectionLimits,
     trusted_proxies: Vec<AddressRange>,
-    state: Mutex<State>,
+    state: Mutex<ConnectionTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    open: HashMap<u64, Entry>,
+struct ConnectionTable {
+    open: HashMap<u64, ConnectionEntry>,
     /// Idle unknown connections: the time when they became idle, and their number.
     idle: BTreeMap<u64, u64>,
     unknown: usize,
@@ -70,7 +72,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     address: IpAddr,
     is_known: bool,
     /// The key in [`ConnectionTable::idle`].
@@ -81,7 +83,7 @@ struct Entry {
 /// A connection that is open for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
-    connections: Arc<Connections>,
+    connections: Arc<ConnectionTracker>,
     number: u64,
     /// Cancelled when the connection must be closed at once.
     pub(crate) cut: CancellationToken,
@@ -89,9 +91,9 @@ pub(crate) struct OpenConnection {
 
 /// Request extension that refers to the request's connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Introduction(Arc<OpenConnection>);
+pub(crate) struct ConnectionHandle(Arc<OpenConnection>);
 
-impl Introduction {
+impl ConnectionHandle {
     pub(crate) fn new(connection: Arc<OpenConnection>) -> Self {
         Self(connection)
     }
@@ -102,7 +104,7 @@ impl Introduction {
     }
 }
 
-impl Connections {
+impl ConnectionTracker {
     pub(crate) fn new(limits: ConnectionLimits, trusted_proxies: Vec<AddressRange>) -> Arc<Self> {
         Arc::new(Self {
             limits,
@@ -159,7 +161,7 @@ impl Connections {
 
     fn make_known(&self, number: u64) {
         let mut state = self.state();
-        let State { open, idle, .. } = &mut *state;
+        let ConnectionTable { open, idle, .. } = &mut *state;
         let Some(entry) = open.get_mut(&number).filter(|entry| !entry.is_known) else {
             return;
         };
@@ -168,14 +170,14 @@ impl Connections {
             idle.remove(&moment);
         }
         let address = entry.address;
-        state.forget_unknown(address);
+        state.decrement_unauthenticated(address);
     }
 
     fn set_idle(&self, number: u64, is_idle: bool) {
         let mut state = self.state();
         state.count += 1;
         let moment = state.count;
-        let State { open, idle, .. } = &mut *state;
+        let ConnectionTable { open, idle, .. } = &mut *state;
         let Some(entry) = open.get_mut(&number).filter(|entry| !entry.is_known) else {
             return;
         };
@@ -188,16 +190,16 @@ impl Connections {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ConnectionTable {
     fn add(&mut self, address: IpAddr) -> u64 {
         self.count += 1;
         let number = self.count;
-        let entry = Entry {
+        let entry = ConnectionEntry {
             address,
             is_known: false,
             idle: Some(number),
@@ -227,18 +229,18 @@ impl State {
         true
     }
 
-    fn remove(&mut self, number: u64) -> Option<Entry> {
+    fn remove(&mut self, number: u64) -> Option<ConnectionEntry> {
         let entry = self.open.remove(&number)?;
         if let Some(idle) = entry.idle {
             self.idle.remove(&idle);
         }
         if !entry.is_known {
-            self.forget_unknown(entry.address);
+            self.decrement_unauthenticated(entry.address);
         }
         Some(entry)
     }
 
-    fn forget_unknown(&mut self, address: IpAddr) {
+    fn decrement_unauthenticated(&mut self, address: IpAddr) {
         self.unknown = self.unknown.saturating_sub(1);
         if let Some(count) = self.unknown_of.get_mut(&address) {
             *count -= 1;
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_longest_idle_of_the_address_makes_room() {
-        let connections = Connections::new(LIMITS, Vec::new());
+        let connections = ConnectionTracker::new(LIMITS, Vec::new());
         let open: Vec<_> = (0..3)
             .map(|_| connections.enter(peer(1)).unwrap())
             .collect();
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn a_trusted_proxy_has_the_room_of_all_addresses() {
         let proxy = "10.0.0.1".parse().unwrap();
-        let connections = Connections::new(LIMITS, vec![proxy]);
+        let connections = ConnectionTracker::new(LIMITS, vec![proxy]);
         let open: Vec<_> = (0..4)
             .map(|_| connections.enter(peer(1)).unwrap())
             .collect();
@@ -340,11 +342,11 @@ mod tests {
 
     #[test]
     fn known_ones_stay_and_count_only_in_all() {
-        let connections = Connections::new(LIMITS, Vec::new());
+        let connections = ConnectionTracker::new(LIMITS, Vec::new());
         let known: Vec<_> = (0..6)
             .map(|_| {
                 let open = connections.enter(peer(1)).unwrap();
-                Introduction::new(open.clone()).make_known();
+                ConnectionHandle::new(open.clone()).make_known();
                 open
             })
             .collect();

@@ -6,8 +6,8 @@ use protocol::job::JobId;
 
 use crate::app::{App, AppError};
 use crate::changes::{Changes, ChangesError, changes};
-use crate::http::asked::{Asking, JobPath};
-use crate::http::problem::Problem;
+use crate::http::extractors::{AuthenticatedCaller, JobPath};
+use crate::http::problem::HttpProblem;
 
 /// What the job has changed in its workspace since its start.
 #[utoipa::path(
@@ -20,9 +20,9 @@ use crate::http::problem::Problem;
 )]
 pub(crate) async fn diff(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<Json<Changes>, Problem> {
+) -> Result<Json<Changes>, HttpProblem> {
     let (job, folder) = app.folder(&caller, id).await?;
     let changes = changes(app.store(), &job, &folder.workspace()).await;
     changes.map(Json).map_err(|error| match error {

@@ -21,24 +21,24 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::app::Told;
-use crate::http::Http;
-use crate::http::asked::{Asking, JobPath, Parameters, natural};
-use crate::http::problem::Problem;
+use crate::app::JobUpdate;
+use crate::http::SharedHttp;
+use crate::http::extractors::{AuthenticatedCaller, JobPath, QueryParameters, non_negative};
+use crate::http::problem::HttpProblem;
 use crate::http::view::JobView;
 
 /// Interval of keep-alive comments when there are no events.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Maximum number of events per chunk.
-const AT_ONCE: usize = 64;
+const MAX_EVENTS_PER_CHUNK: usize = 64;
 
 /// Tells the browser to reconnect after this many milliseconds.
-const BEGIN: &[u8] = b"retry: 1000\n\n";
+const RETRY_PREAMBLE: &[u8] = b"retry: 1000\n\n";
 
 /// Request extension that is cancelled when the server shuts down.
 #[derive(Debug, Clone)]
-pub(crate) struct Ending(pub(crate) CancellationToken);
+pub(crate) struct ShutdownSignal(pub(crate) CancellationToken);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -96,90 +96,90 @@ pub(crate) enum SentKind {
     responses((status = OK, description = "Server-sent events, until the job ends.", body = SentView, content_type = "text/event-stream")),
 )]
 pub(crate) async fn follow(
-    State(http): State<Http>,
-    caller: Asking,
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-    Parameters(parameters): Parameters<EventParameters>,
+    QueryParameters(parameters): QueryParameters<EventParameters>,
     request: Request,
-) -> Result<Response, Problem> {
-    let after = natural("after", parameters.after)?;
+) -> Result<Response, HttpProblem> {
+    let after = non_negative("after", parameters.after)?;
     let after = last_event(request.headers())?.or(after).unwrap_or(0);
     let told = http.app.follow(&caller, id, after).await?;
-    Ok(answer(&http, &request, told, Everything))
+    Ok(answer(&http, &request, told, AllUpdates))
 }
 
-fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, HttpProblem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
-    let number = number.ok_or_else(|| Problem::bad("`Last-Event-ID` is not a number"))?;
-    natural("Last-Event-ID", Some(number))
+    let number = number.ok_or_else(|| HttpProblem::bad("`Last-Event-ID` is not a number"))?;
+    non_negative("Last-Event-ID", Some(number))
 }
 
 /// Decides which updates a stream contains.
-pub(crate) trait Ear: Send + 'static {
-    fn hear(&mut self, told: &Told) -> Heard;
+pub(crate) trait UpdateFilter: Send + 'static {
+    fn hear(&mut self, told: &JobUpdate) -> FilterDecision;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum FilterDecision {
     Pass,
     Skip,
     /// Pass this one and end the stream.
     Last,
 }
 
-struct Everything;
+struct AllUpdates;
 
-impl Ear for Everything {
-    fn hear(&mut self, _: &Told) -> Heard {
-        Heard::Pass
+impl UpdateFilter for AllUpdates {
+    fn hear(&mut self, _: &JobUpdate) -> FilterDecision {
+        FilterDecision::Pass
     }
 }
 
-struct Reading<E> {
-    told: mpsc::Receiver<Told>,
+struct SseStream<E> {
+    told: mpsc::Receiver<JobUpdate>,
     ear: E,
     ending: Option<CancellationToken>,
-    _reader: Reader,
-    waiting: Vec<Told>,
+    _reader: ReaderGauge,
+    waiting: Vec<JobUpdate>,
     has_begun: bool,
     is_over: bool,
 }
 
 /// Counts an open stream in a gauge.
-struct Reader(Gauge);
+struct ReaderGauge(Gauge);
 
-impl Reader {
+impl ReaderGauge {
     fn new(readers: Gauge) -> Self {
         readers.increment(1.0);
         Self(readers)
     }
 }
 
-impl Drop for Reader {
+impl Drop for ReaderGauge {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }
 }
 
 /// Responds with updates as server-sent events, until their end or the server's shutdown.
-pub(crate) fn answer<E: Ear>(
-    http: &Http,
+pub(crate) fn answer<E: UpdateFilter>(
+    http: &SharedHttp,
     request: &Request,
-    told: mpsc::Receiver<Told>,
+    told: mpsc::Receiver<JobUpdate>,
     ear: E,
 ) -> Response {
-    let reading = Reading {
+    let reading = SseStream {
         told,
         ear,
         ending: request
             .extensions()
-            .get::<Ending>()
+            .get::<ShutdownSignal>()
             .map(|ending| ending.0.clone()),
-        _reader: Reader::new(http.meters.readers()),
-        waiting: Vec::with_capacity(AT_ONCE),
+        _reader: ReaderGauge::new(http.meters.readers()),
+        waiting: Vec::with_capacity(MAX_EVENTS_PER_CHUNK),
         has_begun: false,
         is_over: false,
     };
@@ -200,12 +200,12 @@ pub(crate) fn answer<E: Ear>(
     response
 }
 
-impl<E: Ear> Reading<E> {
+impl<E: UpdateFilter> SseStream<E> {
     /// The next chunk of the stream: all pending updates, or a keep-alive comment.
     async fn next(&mut self) -> Option<Bytes> {
         if !self.has_begun {
             self.has_begun = true;
-            return Some(Bytes::from_static(BEGIN));
+            return Some(Bytes::from_static(RETRY_PREAMBLE));
         }
         let mut text = String::new();
         while !self.is_over {
@@ -219,13 +219,13 @@ impl<E: Ear> Reading<E> {
             }
             for told in &self.waiting {
                 let heard = self.ear.hear(told);
-                if heard != Heard::Skip {
+                if heard != FilterDecision::Skip {
                     write_event(&mut text, told);
                 }
-                if heard == Heard::Last && !matches!(told, Told::End) {
-                    write_event(&mut text, &Told::End);
+                if heard == FilterDecision::Last && !matches!(told, JobUpdate::End) {
+                    write_event(&mut text, &JobUpdate::End);
                 }
-                if heard == Heard::Last || matches!(told, Told::End) {
+                if heard == FilterDecision::Last || matches!(told, JobUpdate::End) {
                     self.is_over = true;
                     break;
                 }
@@ -239,7 +239,10 @@ impl<E: Ear> Reading<E> {
 
     /// Waits for updates. 0 when there will be no more; `None` after a timeout.
     async fn receive(&mut self) -> Option<usize> {
-        let told = timeout(HEARTBEAT, self.told.recv_many(&mut self.waiting, AT_ONCE));
+        let told = timeout(
+            HEARTBEAT_INTERVAL,
+            self.told.recv_many(&mut self.waiting, MAX_EVENTS_PER_CHUNK),
+        );
         match &self.ending {
             None => told.await.ok(),
             Some(ending) => tokio::select! {
@@ -251,22 +254,22 @@ impl<E: Ear> Reading<E> {
     }
 }
 
-fn write_event(text: &mut String, told: &Told) {
+fn write_event(text: &mut String, told: &JobUpdate) {
     let written = match told {
-        Told::Job(job) => {
+        JobUpdate::Job(job) => {
             let view = JobView::from((**job).clone());
             let json = serde_json::to_string(&view).expect("a job serialises to JSON");
             write!(text, "event: job\ndata: {json}\n\n")
         }
-        Told::Event {
+        JobUpdate::Event {
             seq: Some(seq),
             json,
             ..
         } => write!(text, "event: agent\nid: {seq}\ndata: {json}\n\n"),
-        Told::Event {
+        JobUpdate::Event {
             seq: None, json, ..
         } => write!(text, "event: agent\ndata: {json}\n\n"),
-        Told::End => write!(text, "event: end\ndata: {{}}\n\n"),
+        JobUpdate::End => write!(text, "event: end\ndata: {{}}\n\n"),
     };
     written.expect("writing to a string cannot fail");
 }

@@ -14,17 +14,17 @@ use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::http::asked::{Asking, JobPath, Parameters};
 use crate::http::disposition;
-use crate::http::problem::{Kind, Problem, ProblemDocument};
-use crate::tree::{Entry, Tree, TreeError};
+use crate::http::extractors::{AuthenticatedCaller, JobPath, QueryParameters};
+use crate::http::problem::{HttpProblem, ProblemDocument, ProblemKind};
+use crate::tree::{Entry, TreeError, UntrustedTree};
 
-const MOST_ENTRIES: usize = 10_000;
+const MAX_LISTED_ENTRIES: usize = 10_000;
 
-const SHOWN: u64 = 1 << 20;
+const MAX_PREVIEW_BYTES: u64 = 1 << 20;
 
 /// Bytes that are inspected to detect text.
-const LOOKED_AT: usize = 8_000;
+const TEXT_SNIFF_BYTES: usize = 8_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -82,11 +82,11 @@ pub(crate) struct FileView {
 )]
 pub(crate) async fn list(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-    Parameters(FolderParameters { path }): Parameters<FolderParameters>,
-) -> Result<Json<FolderView>, Problem> {
-    let view = in_workspace(&app, &caller, id, move |tree| {
+    QueryParameters(FolderParameters { path }): QueryParameters<FolderParameters>,
+) -> Result<Json<FolderView>, HttpProblem> {
+    let view = with_workspace(&app, &caller, id, move |tree| {
         let Some(tree) = tree else {
             // A job has no files before its first attempt.
             return if path.is_empty() {
@@ -99,7 +99,7 @@ pub(crate) async fn list(
                 Err(TreeError::Absent(path).into())
             };
         };
-        let listing = tree.list(&path, MOST_ENTRIES)?;
+        let listing = tree.list(&path, MAX_LISTED_ENTRIES)?;
         Ok(FolderView {
             path,
             entries: listing.entries,
@@ -123,21 +123,21 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn content(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-    Parameters(FileParameters { path }): Parameters<FileParameters>,
-) -> Result<Json<FileView>, Problem> {
-    let view = in_workspace(&app, &caller, id, move |tree| {
+    QueryParameters(FileParameters { path }): QueryParameters<FileParameters>,
+) -> Result<Json<FileView>, HttpProblem> {
+    let view = with_workspace(&app, &caller, id, move |tree| {
         let tree = tree.ok_or_else(|| TreeError::Absent(path.clone()))?;
         let (file, bytes) = tree.open_file(&path)?;
         let mut beginning = Vec::new();
-        file.take(SHOWN)
+        file.take(MAX_PREVIEW_BYTES)
             .read_to_end(&mut beginning)
             .map_err(|source| TreeError::Io {
                 path: path.clone(),
                 source,
             })?;
-        Ok(show(path, bytes, beginning))
+        Ok(preview(path, bytes, beginning))
     });
     Ok(Json(view.await?))
 }
@@ -156,12 +156,12 @@ pub(crate) async fn content(
 )]
 pub(crate) async fn raw(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-    Parameters(FileParameters { path }): Parameters<FileParameters>,
-) -> Result<Response, Problem> {
+    QueryParameters(FileParameters { path }): QueryParameters<FileParameters>,
+) -> Result<Response, HttpProblem> {
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-    let (file, bytes) = in_workspace(&app, &caller, id, move |tree| {
+    let (file, bytes) = with_workspace(&app, &caller, id, move |tree| {
         let tree = tree.ok_or_else(|| TreeError::Absent(path.clone()))?;
         Ok(tree.open_file(&path)?)
     })
@@ -184,15 +184,15 @@ pub(crate) async fn raw(
 
 /// Runs a closure on a job's workspace in a blocking thread; the tree is `None` before the
 /// workspace exists.
-pub(crate) async fn in_workspace<T: Send + 'static>(
+pub(crate) async fn with_workspace<T: Send + 'static>(
     app: &App,
-    caller: &Asking,
+    caller: &AuthenticatedCaller,
     id: JobId,
-    work: impl FnOnce(Option<Tree>) -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
+    work: impl FnOnce(Option<UntrustedTree>) -> Result<T, HttpProblem> + Send + 'static,
+) -> Result<T, HttpProblem> {
     let (_, folder) = app.folder(caller, id).await?;
     let workspace = folder.workspace();
-    let done = tokio::task::spawn_blocking(move || match Tree::open(&workspace) {
+    let done = tokio::task::spawn_blocking(move || match UntrustedTree::open(&workspace) {
         Ok(tree) => work(Some(tree)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => work(None),
         Err(source) => Err(TreeError::Io {
@@ -203,31 +203,31 @@ pub(crate) async fn in_workspace<T: Send + 'static>(
     });
     match done.await {
         Ok(done) => done,
-        Err(panic) => Err(Problem::failed(Kind::Server, &panic)),
+        Err(panic) => Err(HttpProblem::failed(ProblemKind::Server, &panic)),
     }
 }
 
-impl From<TreeError> for Problem {
+impl From<TreeError> for HttpProblem {
     fn from(error: TreeError) -> Self {
         let text = error.to_string();
         match &error {
-            TreeError::Absent(_) => Self::new(Kind::NotFound, text),
+            TreeError::Absent(_) => Self::new(ProblemKind::NotFound, text),
             TreeError::BadPath(_)
             | TreeError::Link(_)
             | TreeError::NotFile(_)
-            | TreeError::NotFolder(_) => Self::new(Kind::Invalid, text),
+            | TreeError::NotFolder(_) => Self::new(ProblemKind::Invalid, text),
             // Programs in the sandbox can remove read permission; this is not a server error.
             TreeError::Io { source, .. }
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
-                Self::new(Kind::Forbidden, text)
+                Self::new(ProblemKind::Forbidden, text)
             }
-            TreeError::Io { .. } => Self::failed(Kind::Server, &error),
+            TreeError::Io { .. } => Self::failed(ProblemKind::Server, &error),
         }
     }
 }
 
-fn show(path: String, bytes: u64, mut beginning: Vec<u8>) -> FileView {
+fn preview(path: String, bytes: u64, mut beginning: Vec<u8>) -> FileView {
     let is_truncated = bytes > beginning.len() as u64;
     if is_truncated {
         // A character cut in the middle does not make the file binary.
@@ -237,7 +237,7 @@ fn show(path: String, bytes: u64, mut beginning: Vec<u8>) -> FileView {
         };
         beginning.truncate(whole);
     }
-    let looked_at = &beginning[..beginning.len().min(LOOKED_AT)];
+    let looked_at = &beginning[..beginning.len().min(TEXT_SNIFF_BYTES)];
     let text = if looked_at.contains(&0) {
         None
     } else {
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn text_is_told_from_other_things() {
         let check = |bytes: u64, beginning: &[u8], text: Option<&str>, is_truncated: bool| {
-            let view = show("a".to_owned(), bytes, beginning.to_vec());
+            let view = preview("a".to_owned(), bytes, beginning.to_vec());
             assert_eq!(
                 (view.text.as_deref(), view.is_text, view.is_truncated),
                 (text, text.is_some(), is_truncated),

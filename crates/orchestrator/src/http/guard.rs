@@ -1,16 +1,16 @@
 //! Middleware for every request and response: authentication, limits, rates and the audit log.
 //!
-//! Each guard has its own module; [`apply`] runs them in order. A route that is not in [`OPEN`]
+//! Each guard has its own module; [`apply`] runs them in order. A route that is not in [`PUBLIC_ROUTES`]
 //! requires a caller, so new routes are closed by default.
 
 pub(crate) mod authentication;
 pub(crate) mod client;
 pub(crate) mod headers;
 pub(crate) mod host;
-pub(crate) mod ledger;
 pub(crate) mod origin;
 pub(crate) mod owner;
 pub(crate) mod rate;
+pub(crate) mod request_audit;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,17 +26,19 @@ use futures_util::FutureExt;
 use uuid::Uuid;
 
 use crate::http::body::{self, BodyError};
-use crate::http::connections::Introduction;
-use crate::http::guard::authentication::{Token, no_key, too_many};
+use crate::http::connections::ConnectionHandle;
+use crate::http::guard::authentication::{Credential, no_key, too_many};
 use crate::http::guard::client::ClientAddress;
-use crate::http::guard::ledger::{Asked, Line, Refused, Seen};
 use crate::http::guard::origin::{check_change, is_change};
-use crate::http::guard::owner::Peer;
-use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
-use crate::http::{Http, pages};
+use crate::http::guard::owner::TcpPeer;
+use crate::http::guard::request_audit::{
+    AuditIdentity, AuditedRequest, PendingOutcome, RefusedRequest,
+};
+use crate::http::problem::{HttpProblem, MEDIA_TYPE, ProblemKind};
+use crate::http::{SharedHttp, pages};
 
 /// Routes that need no caller. Pages are public too: they contain no data.
-pub(crate) const OPEN: [&str; 5] = [
+pub(crate) const PUBLIC_ROUTES: [&str; 5] = [
     "/healthz",
     "/readyz",
     "/openapi.json",
@@ -45,22 +47,26 @@ pub(crate) const OPEN: [&str; 5] = [
 ];
 
 /// The only route that accepts files.
-const UPLOADS: &str = "/v1/jobs";
+const UPLOAD_ROUTE: &str = "/v1/jobs";
 
 /// Response extension: the user of a request that was not authenticated before, such as a login.
 #[derive(Debug, Clone)]
-pub(crate) struct Who(pub(crate) String);
+pub(crate) struct AuthenticatedUser(pub(crate) String);
 
 /// The audit state of a request.
-enum Noted {
+enum AuditProgress {
     /// The requested change is recorded.
-    Begun(Line),
+    Begun(PendingOutcome),
     /// The caller is unknown, as at a login. Recorded after it was handled and before it is
     /// answered, because it has no effect until then.
-    Unknown(Asked),
+    Unknown(AuditedRequest),
 }
 
-pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next) -> Response {
+pub(crate) async fn apply(
+    State(http): State<SharedHttp>,
+    request: Request,
+    next: Next,
+) -> Response {
     let begun = Instant::now();
     let id = Uuid::now_v7();
     let (mut parts, body) = request.into_parts();
@@ -72,16 +78,16 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     let route = parts.extensions.get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", MatchedPath::as_str);
 
-    let end = body::End::of(&body);
-    let mut seen = Seen::default();
-    let asking = Asking {
+    let end = body::BodyEnd::of(&body);
+    let mut seen = AuditIdentity::default();
+    let asking = GuardInput {
         id,
         client,
         route,
         now: begun,
     };
     let admitted = admit(&http, &mut parts, (body, &end), &asking, &mut seen).await;
-    let refused = |status: StatusCode| Refused {
+    let refused = |status: StatusCode| RefusedRequest {
         remote: client.0,
         who: seen.clone(),
         method: method.clone(),
@@ -89,16 +95,18 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
         status,
     };
     let mut response = match admitted {
-        Ok(Admitted::In { body, noted }) => {
+        Ok(GuardDecision::In { body, noted }) => {
             let request = Request::from_parts(parts, body);
             let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
             let response = handled.await.unwrap_or_else(|_| broken());
             match noted {
-                Some(noted) => note(&http, noted, refused(response.status()), response).await,
+                Some(noted) => {
+                    record_outcome(&http, noted, refused(response.status()), response).await
+                }
                 None => response,
             }
         }
-        Ok(Admitted::Preflight(answer)) => answer,
+        Ok(GuardDecision::Preflight(answer)) => answer,
         Err(problem) => {
             let response = problem.into_response();
             http.ledger.refused(refused(response.status()), begun);
@@ -108,12 +116,12 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     response = as_problem(response);
 
     let status = response.status();
-    let kind = response.extensions().get::<Kind>();
-    if kind.is_some_and(|kind| kind.is_of_store()) {
-        http.meters.store_failed();
+    let kind = response.extensions().get::<ProblemKind>();
+    if kind.is_some_and(|kind| kind.is_store_failure()) {
+        http.meters.record_store_error();
     }
     let headers = response.headers_mut();
-    headers::add(headers);
+    headers::add_defaults(headers);
     if !end.is_reached() {
         // The connection has unread data: the client must not send its next request on it.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -139,17 +147,17 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
 }
 
 /// The decision of the guards.
-enum Admitted {
+enum GuardDecision {
     In {
         body: Body,
-        noted: Option<Noted>,
+        noted: Option<AuditProgress>,
     },
     /// The response to a CORS preflight request.
     Preflight(Response),
 }
 
 /// The input of the guards.
-struct Asking<'a> {
+struct GuardInput<'a> {
     id: Uuid,
     client: ClientAddress,
     route: &'a str,
@@ -158,13 +166,13 @@ struct Asking<'a> {
 
 /// Applies the guards in order. Sets `seen` as soon as the caller is known.
 async fn admit(
-    http: &Http,
+    http: &SharedHttp,
     parts: &mut Parts,
-    body: (Body, &body::End),
-    asking: &Asking<'_>,
-    seen: &mut Seen,
-) -> Result<Admitted, Problem> {
-    let &Asking {
+    body: (Body, &body::BodyEnd),
+    asking: &GuardInput<'_>,
+    seen: &mut AuditIdentity,
+) -> Result<GuardDecision, HttpProblem> {
+    let &GuardInput {
         id,
         client,
         route,
@@ -173,15 +181,15 @@ async fn admit(
     let headers = &parts.headers;
     let host = http.hosts.check(&parts.uri, headers)?;
     if let Some(answer) = http.origins.preflight(&parts.method, headers) {
-        return Ok(Admitted::Preflight(answer));
+        return Ok(GuardDecision::Preflight(answer));
     }
 
     let peer = peer(&parts.extensions).clone();
 
-    let token = Token::find(headers)?;
+    let token = Credential::find(headers)?;
     let is_change = is_change(&parts.method);
     if is_change {
-        let has_cookie = matches!(token, Some(Token::Login(_)));
+        let has_cookie = matches!(token, Some(Credential::Login(_)));
         check_change(http.origins.site(headers, host), has_cookie)?;
     }
 
@@ -194,7 +202,7 @@ async fn admit(
     };
     // A page may share its path with an action.
     let is_page = pages::is_page(route) && !is_change;
-    let is_open = route.is_empty() || OPEN.contains(&route) || is_page;
+    let is_open = route.is_empty() || PUBLIC_ROUTES.contains(&route) || is_page;
     let caller = match caller {
         None if is_open => None,
         None if http.app.needs_key() => return Err(no_key()),
@@ -206,7 +214,7 @@ async fn admit(
         caller => caller,
     };
     if let Some(caller) = &caller {
-        *seen = Seen::from(&**caller);
+        *seen = AuditIdentity::from(&**caller);
     }
     if let Some(caller) = &caller
         && let Some(users) = &http.users
@@ -218,7 +226,7 @@ async fn admit(
 
     let mut noted = None;
     if is_change && !route.is_empty() {
-        let asked = Asked {
+        let asked = AuditedRequest {
             id,
             remote: client.0,
             who: seen.clone(),
@@ -226,27 +234,27 @@ async fn admit(
             path: parts.uri.path().to_owned(),
         };
         noted = Some(match &caller {
-            Some(_) => Noted::Begun(http.ledger.begin(asked).await?),
-            None => Noted::Unknown(asked),
+            Some(_) => AuditProgress::Begun(http.ledger.begin(asked).await?),
+            None => AuditProgress::Unknown(asked),
         });
     }
     parts.extensions.insert(client);
     if let Some(caller) = caller {
-        if let Some(connection) = parts.extensions.get::<Introduction>() {
+        if let Some(connection) = parts.extensions.get::<ConnectionHandle>() {
             connection.make_known();
         }
         parts.extensions.insert(caller);
     }
-    Ok(Admitted::In { body, noted })
+    Ok(GuardDecision::In { body, noted })
 }
 
 /// The response after a handler panicked. The panic hook has reported the panic.
 fn broken() -> Response {
-    Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
+    HttpProblem::from_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
 }
 
 /// The peer of a request's connection.
-fn peer(extensions: &Extensions) -> &Peer {
+fn peer(extensions: &Extensions) -> &TcpPeer {
     extensions
         .get()
         .expect("`serve` sets the peer of every request")
@@ -254,30 +262,28 @@ fn peer(extensions: &Extensions) -> &Peer {
 
 /// The client address of a request that passed the guards.
 pub(crate) fn client(extensions: &Extensions) -> ClientAddress {
-    *extensions
-        .get()
-        .expect("the guards set the client address")
+    *extensions.get().expect("the guards set the client address")
 }
 
 /// Limits the body that a handler can read.
 fn bound(
-    http: &Http,
+    http: &SharedHttp,
     headers: &HeaderMap,
-    (body, end): (Body, &body::End),
+    (body, end): (Body, &body::BodyEnd),
     route: &str,
-) -> Result<Body, Problem> {
+) -> Result<Body, HttpProblem> {
     if body.is_end_stream() {
         return Ok(body);
     }
     let config = http.app.config();
     let mut limit = config.largest_body as u64;
-    if route == UPLOADS && is_multipart(headers) {
+    if route == UPLOAD_ROUTE && is_multipart(headers) {
         limit = limit.saturating_add(config.largest_zip);
     }
     if body.size_hint().lower() > limit {
-        Err(Problem::of_body(&BodyError::TooLarge { limit }))
+        Err(HttpProblem::from_body_error(&BodyError::TooLarge { limit }))
     } else {
-        Ok(body::bound(body, limit, end.clone()))
+        Ok(body::limit_body(body, limit, end.clone()))
     }
 }
 
@@ -289,19 +295,24 @@ fn is_multipart(headers: &HeaderMap) -> bool {
 
 /// Records the outcome of a request before it is answered. If the beginning of an unauthenticated
 /// change cannot be recorded, the response is withheld.
-async fn note(http: &Http, noted: Noted, refused: Refused, response: Response) -> Response {
+async fn record_outcome(
+    http: &SharedHttp,
+    noted: AuditProgress,
+    refused: RefusedRequest,
+    response: Response,
+) -> Response {
     let status = response.status();
-    let user = response.extensions().get::<Who>();
-    let user = user.map(|Who(user)| user.clone());
+    let user = response.extensions().get::<AuthenticatedUser>();
+    let user = user.map(|AuthenticatedUser(user)| user.clone());
     let line = match noted {
-        Noted::Begun(line) => line,
+        AuditProgress::Begun(line) => line,
         // Unauthenticated clients can cause any number of refusals, which are recorded in folded
         // form.
-        Noted::Unknown(_) if status.is_client_error() => {
+        AuditProgress::Unknown(_) if status.is_client_error() => {
             http.ledger.refused(refused, Instant::now());
             return response;
         }
-        Noted::Unknown(asked) => match http.ledger.begin(asked).await {
+        AuditProgress::Unknown(asked) => match http.ledger.begin(asked).await {
             Ok(line) => line,
             Err(problem) => return problem.into_response(),
         },
@@ -320,7 +331,7 @@ fn as_problem(response: Response) -> Response {
     if status.as_u16() < 400 || says_itself {
         return response;
     }
-    let mut problem = Problem::of_status(status).into_response();
+    let mut problem = HttpProblem::from_status(status).into_response();
     if let Some(allow) = response.headers().get(header::ALLOW) {
         problem.headers_mut().insert(header::ALLOW, allow.clone());
     }

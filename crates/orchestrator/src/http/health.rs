@@ -5,9 +5,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
-use crate::http::Http;
-use crate::http::asked::Asking;
-use crate::http::problem::{Kind, Problem, ProblemDocument};
+use crate::http::SharedHttp;
+use crate::http::extractors::AuthenticatedCaller;
+use crate::http::problem::{HttpProblem, ProblemDocument, ProblemKind};
 
 /// Whether the server is there.
 #[utoipa::path(
@@ -35,13 +35,15 @@ pub(crate) async fn healthz() -> &'static str {
         (status = SERVICE_UNAVAILABLE, body = ProblemDocument, content_type = "application/problem+json", description = "It does not."),
     ),
 )]
-pub(crate) async fn readyz(State(app): State<App>) -> Result<String, Problem> {
+pub(crate) async fn readyz(State(app): State<App>) -> Result<String, HttpProblem> {
     match app.check().await {
         Ok(lines) => {
             let lines = lines.iter().map(|line| format!("\ndegraded: {line}"));
             Ok(std::iter::once("ok".to_owned()).chain(lines).collect())
         }
-        Err(error) => Err(Problem::new(Kind::Unavailable, error.to_string()).retry_after(5)),
+        Err(error) => {
+            Err(HttpProblem::new(ProblemKind::Unavailable, error.to_string()).retry_after(5))
+        }
     }
 }
 
@@ -53,8 +55,11 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<String, Problem> {
     operation_id = "get_metrics",
     responses((status = OK, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8", description = "The numbers.")),
 )]
-pub(crate) async fn metrics(State(http): State<Http>, caller: Asking) -> Result<Response, Problem> {
-    caller.must_be_admin()?;
+pub(crate) async fn metrics(
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
+) -> Result<Response, HttpProblem> {
+    caller.require_admin()?;
     let parked = http.app.parked().await.unwrap_or_default();
     let text = http.meters.render(&http.app, parked);
     let kind = "text/plain; version=0.0.4; charset=utf-8";

@@ -9,15 +9,15 @@ use store::jobs::JobQuery;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::http::Http;
-use crate::http::asked::{Asking, JobPath, JsonBody, Parameters};
-use crate::http::order::{IdempotencyParameters, Order};
-use crate::http::problem::{Problem, ProblemDocument};
+use crate::http::SharedHttp;
+use crate::http::extractors::{AuthenticatedCaller, JobPath, JsonBody, QueryParameters};
+use crate::http::problem::{HttpProblem, ProblemDocument};
+use crate::http::submission::{IdempotencyParameters, JobSubmission};
 use crate::http::view::JobView;
 
 /// Page size when the request does not specify one.
-const USUAL: u32 = 50;
-const MOST: u32 = 200;
+const DEFAULT_PAGE_SIZE: u32 = 50;
+const MAX_PAGE_SIZE: u32 = 200;
 
 /// Which jobs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -87,13 +87,13 @@ pub(crate) struct FormView {
 )]
 pub(crate) async fn list(
     State(app): State<App>,
-    caller: Asking,
-    Parameters(parameters): Parameters<ListParameters>,
-) -> Result<Json<JobList>, Problem> {
-    let limit = parameters.limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::bad(format!(
-            "limit: {limit} is not from 1 to {MOST}"
+    caller: AuthenticatedCaller,
+    QueryParameters(parameters): QueryParameters<ListParameters>,
+) -> Result<Json<JobList>, HttpProblem> {
+    let limit = parameters.limit.unwrap_or(DEFAULT_PAGE_SIZE);
+    if !(1..=MAX_PAGE_SIZE).contains(&limit) {
+        return Err(HttpProblem::bad(format!(
+            "limit: {limit} is not from 1 to {MAX_PAGE_SIZE}"
         )));
     }
     let query = JobQuery {
@@ -129,11 +129,11 @@ pub(crate) async fn list(
     ),
 )]
 pub(crate) async fn create(
-    State(http): State<Http>,
-    caller: Asking,
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
     request: Request,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
-    let order = Order::read_any(&http.app, request).await?;
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), HttpProblem> {
+    let order = JobSubmission::read_any(&http.app, request).await?;
     let accepted = order.place(&http, &caller).await?;
     let view = JobView::from(http.app.job(&caller, accepted.id).await?);
     let status = if accepted.is_new {
@@ -141,7 +141,7 @@ pub(crate) async fn create(
     } else {
         StatusCode::OK
     };
-    Ok(located(status, view))
+    Ok(with_location(status, view))
 }
 
 /// One job.
@@ -155,13 +155,17 @@ pub(crate) async fn create(
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<Json<JobView>, Problem> {
+) -> Result<Json<JobView>, HttpProblem> {
     let job = app.job(&caller, id).await?;
     let walls = app.walls(&job).await?;
     let delivery = app.delivery(&job).await?;
-    Ok(Json(JobView::from(job).behind(walls).delivering(delivery)))
+    Ok(Json(
+        JobView::from(job)
+            .with_sandbox(walls)
+            .with_delivery(delivery),
+    ))
 }
 
 /// Forgets a job that has ended, with its files and its session.
@@ -178,9 +182,9 @@ pub(crate) async fn get(
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, HttpProblem> {
     app.delete(&caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -199,9 +203,9 @@ pub(crate) async fn delete(
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<(StatusCode, Json<JobView>), Problem> {
+) -> Result<(StatusCode, Json<JobView>), HttpProblem> {
     let job = app.cancel(&caller, id).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
@@ -219,13 +223,13 @@ pub(crate) async fn cancel(
     ),
 )]
 pub(crate) async fn retry(
-    State(http): State<Http>,
-    caller: Asking,
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), HttpProblem> {
     let job = http.app.retry(&caller, id).await?;
     http.meters.scheduled();
-    Ok(located(StatusCode::CREATED, job.into()))
+    Ok(with_location(StatusCode::CREATED, job.into()))
 }
 
 /// Something to say to a job.
@@ -252,10 +256,10 @@ pub(crate) struct NewMessage {
 )]
 pub(crate) async fn say(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
     JsonBody(message): JsonBody<NewMessage>,
-) -> Result<(StatusCode, Json<JobView>), Problem> {
+) -> Result<(StatusCode, Json<JobView>), HttpProblem> {
     let job = app.say(&caller, id, message.text).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
@@ -274,14 +278,14 @@ pub(crate) async fn say(
 )]
 pub(crate) async fn interrupt(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<(StatusCode, Json<JobView>), Problem> {
+) -> Result<(StatusCode, Json<JobView>), HttpProblem> {
     let job = app.interrupt(&caller, id).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
-fn located(
+fn with_location(
     status: StatusCode,
     view: JobView,
 ) -> (StatusCode, [(HeaderName, String); 1], Json<JobView>) {

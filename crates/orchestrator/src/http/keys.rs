@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::Http;
-use crate::http::asked::{Asking, JsonBody, KeyPath};
+use crate::http::SharedHttp;
+use crate::http::extractors::{AuthenticatedCaller, JsonBody, KeyPath};
 use crate::http::guard::owner::KeylessUser;
-use crate::http::problem::{Kind, Problem, ProblemDocument};
+use crate::http::problem::{HttpProblem, ProblemDocument, ProblemKind};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct KeyList {
@@ -56,7 +56,10 @@ pub(crate) struct MadeKey {
     operation_id = "list_keys",
     responses((status = OK, body = KeyList, description = "The keys, without their tokens.")),
 )]
-pub(crate) async fn list(State(app): State<App>, caller: Asking) -> Result<Json<KeyList>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: AuthenticatedCaller,
+) -> Result<Json<KeyList>, HttpProblem> {
     let keys = app.keys(&caller).await?;
     Ok(Json(KeyList { keys }))
 }
@@ -75,14 +78,14 @@ pub(crate) async fn list(State(app): State<App>, caller: Asking) -> Result<Json<
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     keyless: Option<Extension<KeylessUser>>,
     JsonBody(new): JsonBody<NewKey>,
-) -> Result<(StatusCode, Json<MadeKey>), Problem> {
+) -> Result<(StatusCode, Json<MadeKey>), HttpProblem> {
     // A key remains valid after the server requires keys.
     if let Some(Extension(KeylessUser::Root)) = keyless {
-        return Err(Problem::new(
-            Kind::OtherUser,
+        return Err(HttpProblem::new(
+            ProblemKind::OtherUser,
             "without a key, only the user that the server runs as makes keys",
         )
         .hint("use `hotcell keys create --user NAME` with the server's data folder"));
@@ -110,13 +113,13 @@ pub(crate) async fn create(
     ),
 )]
 pub(crate) async fn revoke(
-    State(http): State<Http>,
-    caller: Asking,
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
     KeyPath(id): KeyPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode, HttpProblem> {
     let revoked = http.app.revoke_key(&caller, id).await;
     // Also after a failure: the key may have been revoked.
-    http.doorkeeper.forget_key(id);
+    http.doorkeeper.invalidate_key(id);
     revoked?;
     Ok(StatusCode::NO_CONTENT)
 }

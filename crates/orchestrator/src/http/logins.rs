@@ -13,14 +13,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::Http;
-use crate::http::asked::{Asking, JsonBody};
-use crate::http::guard::authentication::{COOKIE, Token, login as token_of, wrong_key};
-use crate::http::guard::{Who, client};
-use crate::http::problem::{Kind, Problem, ProblemDocument};
+use crate::http::SharedHttp;
+use crate::http::extractors::{AuthenticatedCaller, JsonBody};
+use crate::http::guard::authentication::{
+    Credential, LOGIN_COOKIE, login_cookie as token_of, wrong_key,
+};
+use crate::http::guard::{AuthenticatedUser, client};
+use crate::http::problem::{HttpProblem, ProblemDocument, ProblemKind};
 
 /// Lifetime of a login.
-const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
+const LOGIN_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// A key to log in with.
 #[derive(Deserialize, ToSchema)]
@@ -43,26 +45,28 @@ pub(crate) struct LoginRequest {
     ),
 )]
 pub(crate) async fn log_in(
-    State(http): State<Http>,
+    State(http): State<SharedHttp>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let client = client(request.extensions());
     let JsonBody(LoginRequest { key }): JsonBody<LoginRequest> =
         JsonBody::from_request(request, &()).await?;
-    let token = Token::Key(&key);
+    let token = Credential::Key(&key);
     let caller = http
         .doorkeeper
         .caller(&http.app, token, client, Instant::now())
         .await?
         .ok_or_else(wrong_key)?;
     let until = Timestamp::now()
-        .checked_add(WEEK)
-        .map_err(|error| Problem::failed(Kind::Server, &error))?;
+        .checked_add(LOGIN_LIFETIME)
+        .map_err(|error| HttpProblem::failed(ProblemKind::Server, &error))?;
     let login = http.app.log_in(&caller, until).await?;
     let mut response = StatusCode::NO_CONTENT.into_response();
-    let cookie = cookie(login.expose_secret(), WEEK.as_secs());
+    let cookie = cookie(login.expose_secret(), LOGIN_LIFETIME.as_secs());
     response.headers_mut().insert(header::SET_COOKIE, cookie);
-    response.extensions_mut().insert(Who(caller.user.clone()));
+    response
+        .extensions_mut()
+        .insert(AuthenticatedUser(caller.user.clone()));
     Ok(response)
 }
 
@@ -75,14 +79,14 @@ pub(crate) async fn log_in(
     responses((status = NO_CONTENT, description = "There is no login any more.", headers(("Set-Cookie" = String)))),
 )]
 pub(crate) async fn log_out(
-    State(http): State<Http>,
+    State(http): State<SharedHttp>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     if let Some(token) = token_of(&headers) {
         let ended = http.app.log_out(token).await;
         // Also after a failure: the login may have ended. An unknown token needs no invalidation.
         if !matches!(ended, Ok(false)) {
-            http.doorkeeper.forget_login(token);
+            http.doorkeeper.invalidate_login(token);
         }
         ended?;
     }
@@ -95,7 +99,8 @@ pub(crate) async fn log_out(
 
 /// The login cookie: hidden from scripts, not sent by other sites, valid for all paths.
 fn cookie(token: &str, seconds: i64) -> HeaderValue {
-    let text = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
+    let text =
+        format!("{LOGIN_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
     let mut value = HeaderValue::try_from(text).expect("a token is ASCII");
     value.set_sensitive(true);
     value
@@ -147,7 +152,7 @@ pub(crate) struct Ceilings {
     operation_id = "get_me",
     responses((status = OK, body = Me, description = "The caller.")),
 )]
-pub(crate) async fn me(State(app): State<App>, caller: Asking) -> Json<Me> {
+pub(crate) async fn me(State(app): State<App>, caller: AuthenticatedCaller) -> Json<Me> {
     let config = app.config();
     let policy = &config.policy;
     let limits = &policy.sandbox.limits;

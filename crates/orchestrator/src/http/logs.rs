@@ -14,8 +14,8 @@ use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::{App, AppError};
-use crate::http::asked::{Asking, JobPath, Parameters, natural};
-use crate::http::problem::Problem;
+use crate::http::extractors::{AuthenticatedCaller, JobPath, QueryParameters, non_negative};
+use crate::http::problem::HttpProblem;
 
 /// Which log.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
@@ -50,16 +50,16 @@ pub(crate) struct LogParameters {
 )]
 pub(crate) async fn read(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-    Parameters(parameters): Parameters<LogParameters>,
-) -> Result<Response, Problem> {
+    QueryParameters(parameters): QueryParameters<LogParameters>,
+) -> Result<Response, HttpProblem> {
     let (_, folder) = app.folder(&caller, id).await?;
     let path = match parameters.name.unwrap_or_default() {
         LogName::Job => folder.log(),
         LogName::Audit => folder.audit(),
     };
-    let most = natural("tail", parameters.tail)?;
+    let most = non_negative("tail", parameters.tail)?;
     let (bytes, body) = match File::open(&path).await {
         Ok(file) => tail(file, most).await.map_err(AppError::Files)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (0, Body::empty()),
@@ -80,7 +80,7 @@ async fn tail(mut file: File, most: Option<u64>) -> std::io::Result<(u64, Body)>
     let length = file.metadata().await?.len();
     let mut begin = length.saturating_sub(most.unwrap_or(u64::MAX));
     if begin > 0 {
-        begin += within_character(&mut file, begin).await?;
+        begin += continuation_bytes(&mut file, begin).await?;
     }
     file.seek(SeekFrom::Start(begin)).await?;
     let bytes = length.saturating_sub(begin);
@@ -89,7 +89,7 @@ async fn tail(mut file: File, most: Option<u64>) -> std::io::Result<(u64, Body)>
 }
 
 /// Number of bytes at this position that continue a UTF-8 character that starts earlier.
-async fn within_character(file: &mut File, place: u64) -> std::io::Result<u64> {
+async fn continuation_bytes(file: &mut File, place: u64) -> std::io::Result<u64> {
     file.seek(SeekFrom::Start(place)).await?;
     let mut next = Vec::with_capacity(3);
     file.take(3).read_to_end(&mut next).await?;

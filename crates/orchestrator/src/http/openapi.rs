@@ -10,8 +10,8 @@ use utoipa::openapi::security::{
 };
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
 
-use crate::http::Http;
-use crate::http::guard::OPEN;
+use crate::http::SharedHttp;
+use crate::http::guard::PUBLIC_ROUTES;
 use crate::http::pages;
 use crate::http::problem::MEDIA_TYPE;
 
@@ -30,10 +30,10 @@ use crate::http::problem::MEDIA_TYPE;
         (name = "server", description = "The server itself."),
     ),
 )]
-pub(crate) struct Description;
+pub(crate) struct ApiDescription;
 
 /// Adds what all operations have in common: security schemes and error responses.
-pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
+pub(crate) fn add_common_parts(mut document: OpenApi) -> OpenApi {
     let components = document.components.get_or_insert_default();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
@@ -44,12 +44,12 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
 
     for name in ["JobInput", "RequestedInput"] {
         if let Some(RefOr::T(input)) = components.schemas.get_mut(name) {
-            close(input);
+            deny_additional_properties(input);
         }
     }
 
     for (path, item) in &mut document.paths.paths {
-        let is_open = OPEN.contains(&path.as_str());
+        let is_open = PUBLIC_ROUTES.contains(&path.as_str());
         let is_page = pages::is_page(path);
         if let Some(operation) = &mut item.get {
             add_common(operation, is_open || is_page);
@@ -62,13 +62,13 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
 }
 
 /// Sets `additionalProperties: false` on the objects of an enum; the derive does not.
-fn close(schema: &mut Schema) {
+fn deny_additional_properties(schema: &mut Schema) {
     match schema {
         Schema::OneOf(one_of) => {
             let items = one_of.items.iter_mut();
             items.for_each(|item| {
                 if let RefOr::T(item) = item {
-                    close(item)
+                    deny_additional_properties(item)
                 }
             });
         }
@@ -77,7 +77,7 @@ fn close(schema: &mut Schema) {
             let fields = object.properties.values_mut();
             fields.for_each(|field| {
                 if let RefOr::T(field) = field {
-                    close(field)
+                    deny_additional_properties(field)
                 }
             });
         }
@@ -110,7 +110,7 @@ fn add_common(operation: &mut Operation, is_open: bool) {
     operation_id = "get_description",
     responses((status = OK, body = serde_json::Value, content_type = "application/json", description = "An OpenAPI document.")),
 )]
-pub(crate) async fn openapi(State(http): State<Http>) -> Response {
+pub(crate) async fn openapi(State(http): State<SharedHttp>) -> Response {
     let mut response = http.document.clone().into_response();
     response.headers_mut().insert(
         header::CONTENT_TYPE,

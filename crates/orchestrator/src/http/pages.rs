@@ -8,25 +8,25 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::http::Http;
+use crate::http::SharedHttp;
 use crate::http::artifacts::matches;
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HttpProblem, ProblemKind};
 
 /// Paths of the single-page application; also `/chat`.
-const PAGES: [&str; 6] = ["/", "/new", "/jobs/{id}", "/history", "/keys", "/login"];
+const PAGE_ROUTES: [&str; 6] = ["/", "/new", "/jobs/{id}", "/history", "/keys", "/login"];
 
-const CHAT: &str = "/chat";
+const CHAT_ROUTE: &str = "/chat";
 
-const DOCS: &str = "/docs";
-const ASSETS: &str = "/assets/{*path}";
+const DOCS_ROUTE: &str = "/docs";
+const ASSETS_ROUTE: &str = "/assets/{*path}";
 
 /// Whether a route serves pages or assets, for methods that only read.
 pub(crate) fn is_page(route: &str) -> bool {
-    [DOCS, ASSETS, CHAT].contains(&route) || PAGES.contains(&route)
+    [DOCS_ROUTE, ASSETS_ROUTE, CHAT_ROUTE].contains(&route) || PAGE_ROUTES.contains(&route)
 }
 
-pub(crate) fn routes() -> Router<Http> {
-    let router = PAGES.iter().fold(Router::new(), |router, page| {
+pub(crate) fn routes() -> Router<SharedHttp> {
+    let router = PAGE_ROUTES.iter().fold(Router::new(), |router, page| {
         router.route(
             page,
             get(async |request: Request| file("index.html", &request)),
@@ -34,15 +34,15 @@ pub(crate) fn routes() -> Router<Http> {
     });
     router
         .route(
-            DOCS,
+            DOCS_ROUTE,
             get(async |request: Request| file("docs.html", &request)),
         )
-        .route(ASSETS, get(asset))
-        .fallback(missing)
+        .route(ASSETS_ROUTE, get(asset))
+        .fallback(not_found)
 }
 
 /// The 404 response: a page for browsers, a problem document for programs.
-async fn missing(mut request: Request) -> Response {
+async fn not_found(mut request: Request) -> Response {
     let is_look = [Method::GET, Method::HEAD].contains(request.method());
     let is_api = request.uri().path().starts_with("/v1/");
     let accepted = request.headers().get(header::ACCEPT);
@@ -75,7 +75,7 @@ async fn asset(Path(path): Path<String>, request: Request) -> Response {
 fn file(name: &str, request: &Request) -> Response {
     let Some(asset) = web::find(name) else {
         let text = format!("there is no `{name}`");
-        return Problem::new(Kind::NotHere, text).into_response();
+        return HttpProblem::new(ProblemKind::NotHere, text).into_response();
     };
     let hash: String = asset
         .hash

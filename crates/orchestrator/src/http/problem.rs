@@ -1,6 +1,6 @@
 //! Problem documents (RFC 9457). Every response with a status of 400 or above is one.
 //!
-//! [`Kind`] lists all problems; each has a stable address. Never exposes internals of the server,
+//! [`ProblemKind`] lists all problems; each has a stable address. Never exposes internals of the server,
 //! which are only logged.
 
 use std::error::Error;
@@ -21,7 +21,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProblemKind {
     BadRequest,
     NoKey,
     Forbidden,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     DiskFull,
 }
 
-impl Kind {
+impl ProblemKind {
     const ALL: [Self; 22] = [
         Self::BadRequest,
         Self::NoKey,
@@ -73,7 +73,7 @@ impl Kind {
     ];
 
     /// Status, last part of the address, and title.
-    fn row(self) -> (StatusCode, &'static str, &'static str) {
+    fn definition(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::BadRequest => (
                 StatusCode::BAD_REQUEST,
@@ -177,18 +177,18 @@ impl Kind {
     }
 
     pub(crate) fn status(self) -> StatusCode {
-        self.row().0
+        self.definition().0
     }
 
     /// Whether the store failed.
-    pub(crate) fn is_of_store(self) -> bool {
+    pub(crate) fn is_store_failure(self) -> bool {
         matches!(self, Self::Store | Self::StoreBusy | Self::DiskFull)
     }
 }
 
 /// What a client reads.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Problem)]
+#[schema(as = HttpProblem)]
 pub(crate) struct ProblemDocument {
     /// A name that never changes, as an address.
     #[schema(example = "/docs#problem-not-found")]
@@ -206,16 +206,16 @@ pub(crate) struct ProblemDocument {
 
 /// An error response.
 #[derive(Debug, Clone)]
-pub(crate) struct Problem {
-    pub(crate) kind: Kind,
+pub(crate) struct HttpProblem {
+    pub(crate) kind: ProblemKind,
     detail: Option<String>,
     hint: Option<String>,
     /// Seconds.
     retry_after: Option<u64>,
 }
 
-impl Problem {
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+impl HttpProblem {
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
             detail: Some(detail.into()),
@@ -225,11 +225,11 @@ impl Problem {
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
-        Self::new(Kind::BadRequest, detail)
+        Self::new(ProblemKind::BadRequest, detail)
     }
 
     pub(crate) fn no_job(name: &str) -> Self {
-        Self::new(Kind::NotFound, format!("there is no job `{name}`"))
+        Self::new(ProblemKind::NotFound, format!("there is no job `{name}`"))
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
@@ -247,14 +247,14 @@ impl Problem {
     }
 
     /// For an error response of the framework that has no body.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
-        let kind = Kind::ALL
+    pub(crate) fn from_status(status: StatusCode) -> Self {
+        let kind = ProblemKind::ALL
             .into_iter()
-            .find(|kind| kind.status() == status && *kind != Kind::NotFound);
+            .find(|kind| kind.status() == status && *kind != ProblemKind::NotFound);
         let kind = kind.unwrap_or(if status.is_client_error() {
-            Kind::BadRequest
+            ProblemKind::BadRequest
         } else {
-            Kind::Server
+            ProblemKind::Server
         });
         Self {
             kind,
@@ -265,15 +265,15 @@ impl Problem {
     }
 
     /// The problem of a body that cannot be read: searches the error's sources for a [`BodyError`].
-    pub(crate) fn of_body(error: &(dyn Error + 'static)) -> Self {
+    pub(crate) fn from_body_error(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
             match error.downcast_ref::<BodyError>() {
                 Some(known @ (BodyError::TooLarge { .. } | BodyError::FieldHead)) => {
-                    return Self::new(Kind::TooLarge, known.to_string());
+                    return Self::new(ProblemKind::TooLarge, known.to_string());
                 }
                 Some(BodyError::TooSlow) => {
-                    return Self::new(Kind::Timeout, BodyError::TooSlow.to_string());
+                    return Self::new(ProblemKind::Timeout, BodyError::TooSlow.to_string());
                 }
                 None => cause = error.source(),
             }
@@ -282,12 +282,12 @@ impl Problem {
     }
 
     /// Logs the full error, of which the client gets only the first message.
-    pub(crate) fn failed(mut kind: Kind, error: &(dyn Error + 'static)) -> Self {
+    pub(crate) fn failed(mut kind: ProblemKind, error: &(dyn Error + 'static)) -> Self {
         let mut causes = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
             if is_disk_full(error) {
-                kind = Kind::DiskFull;
+                kind = ProblemKind::DiskFull;
             }
             causes.push_str(": ");
             causes.push_str(&error.to_string());
@@ -297,16 +297,16 @@ impl Problem {
         Self::new(kind, error.to_string()).hint("the server's log says more")
     }
 
-    fn of_store(error: &StoreError) -> Self {
+    fn from_store_error(error: &StoreError) -> Self {
         match (error.is_full(), error.is_busy()) {
-            (true, _) => Self::failed(Kind::DiskFull, error),
-            (_, true) => Self::failed(Kind::StoreBusy, error).retry_after(5),
-            _ => Self::failed(Kind::Store, error),
+            (true, _) => Self::failed(ProblemKind::DiskFull, error),
+            (_, true) => Self::failed(ProblemKind::StoreBusy, error).retry_after(5),
+            _ => Self::failed(ProblemKind::Store, error),
         }
     }
 
     fn document(self) -> ProblemDocument {
-        let (status, name, title) = self.kind.row();
+        let (status, name, title) = self.kind.definition();
         ProblemDocument {
             r#type: format!("/docs#problem-{name}"),
             title,
@@ -317,30 +317,29 @@ impl Problem {
     }
 }
 
-impl From<AppError> for Problem {
+impl From<AppError> for HttpProblem {
     fn from(error: AppError) -> Self {
         let text = error.to_string();
         match &error {
-            AppError::NoJob(id) => Self::of_missing(*id),
-            AppError::NoKey(_) => Self::new(Kind::NotFound, text),
-            AppError::Invalid(_) => Self::new(Kind::Invalid, text),
-            AppError::Conflict(_) => Self::new(Kind::Conflict, text),
-            AppError::Forbidden(_) => Self::new(Kind::Forbidden, text),
-            AppError::KeyTaken => {
-                Self::new(Kind::KeyTaken, text).hint("use a new `Idempotency-Key` for a new job")
-            }
+            AppError::NoJob(id) => Self::missing_job(*id),
+            AppError::NoKey(_) => Self::new(ProblemKind::NotFound, text),
+            AppError::Invalid(_) => Self::new(ProblemKind::Invalid, text),
+            AppError::Conflict(_) => Self::new(ProblemKind::Conflict, text),
+            AppError::Forbidden(_) => Self::new(ProblemKind::Forbidden, text),
+            AppError::KeyTaken => Self::new(ProblemKind::KeyTaken, text)
+                .hint("use a new `Idempotency-Key` for a new job"),
             AppError::Full { retry_after, .. } => {
-                Self::new(Kind::QueueFull, text).retry_after(*retry_after)
+                Self::new(ProblemKind::QueueFull, text).retry_after(*retry_after)
             }
-            AppError::Ending => Self::new(Kind::Unavailable, text).retry_after(5),
-            AppError::Store(source) => Self::of_store(source),
-            AppError::Files(_) | AppError::Lost => Self::failed(Kind::Server, &error),
+            AppError::Ending => Self::new(ProblemKind::Unavailable, text).retry_after(5),
+            AppError::Store(source) => Self::from_store_error(source),
+            AppError::Files(_) | AppError::Lost => Self::failed(ProblemKind::Server, &error),
         }
     }
 }
 
-impl Problem {
-    fn of_missing(id: JobId) -> Self {
+impl HttpProblem {
+    fn missing_job(id: JobId) -> Self {
         Self::no_job(&id.to_string())
     }
 }
@@ -354,7 +353,7 @@ fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
     )
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for HttpProblem {
     fn into_response(self) -> Response {
         let kind = self.kind;
         let retry_after = self.retry_after;
@@ -367,7 +366,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, seconds.max(1).into());
         }
-        if kind == Kind::NoKey {
+        if kind == ProblemKind::NoKey {
             headers.insert(
                 header::WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"hotcell\""),
@@ -387,15 +386,18 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_name_of_its_own() {
-        let names: HashSet<_> = Kind::ALL.iter().map(|kind| kind.row().1).collect();
-        assert_eq!(names.len(), Kind::ALL.len());
+        let names: HashSet<_> = ProblemKind::ALL
+            .iter()
+            .map(|kind| kind.definition().1)
+            .collect();
+        assert_eq!(names.len(), ProblemKind::ALL.len());
     }
 
     #[test]
     fn a_status_alone_makes_a_problem_of_that_status() {
         for status in [400, 404, 405, 408, 413, 415, 500, 503] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(Problem::of_status(status).kind.status(), status);
+            assert_eq!(HttpProblem::from_status(status).kind.status(), status);
         }
     }
 }

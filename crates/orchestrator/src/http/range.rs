@@ -7,12 +7,12 @@ use axum::http::{HeaderMap, HeaderValue, header};
 
 /// A range of bytes; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ByteRange {
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
-impl Part {
+impl ByteRange {
     pub(crate) fn length(self) -> u64 {
         self.last - self.first + 1
     }
@@ -25,28 +25,32 @@ impl Part {
 }
 
 /// The requested part of a file of `total` bytes with that tag; `None` for all of it.
-pub(crate) fn requested(headers: &HeaderMap, tag: &HeaderValue, total: u64) -> Option<Part> {
+pub(crate) fn requested_range(
+    headers: &HeaderMap,
+    tag: &HeaderValue,
+    total: u64,
+) -> Option<ByteRange> {
     let condition = headers.get(header::IF_RANGE);
     if condition.is_some_and(|condition| condition != tag) {
         return None;
     }
     let range = headers.get(header::RANGE)?.to_str().ok()?;
-    parse(range, total)
+    parse_range(range, total)
 }
 
-fn parse(text: &str, total: u64) -> Option<Part> {
+fn parse_range(text: &str, total: u64) -> Option<ByteRange> {
     let (first, last) = text.trim().strip_prefix("bytes=")?.split_once('-')?;
     let (first, last) = match (first.trim(), last.trim()) {
-        ("", suffix) => (total.saturating_sub(number(suffix)?), u64::MAX),
-        (first, "") => (number(first)?, u64::MAX),
-        (first, last) => (number(first)?, number(last)?),
+        ("", suffix) => (total.saturating_sub(parse_digits(suffix)?), u64::MAX),
+        (first, "") => (parse_digits(first)?, u64::MAX),
+        (first, last) => (parse_digits(first)?, parse_digits(last)?),
     };
     let last = last.min(total.checked_sub(1)?);
-    (first <= last).then_some(Part { first, last })
+    (first <= last).then_some(ByteRange { first, last })
 }
 
 /// Only digits: `u64::from_str` also accepts a sign.
-fn number(text: &str) -> Option<u64> {
+fn parse_digits(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     is_plain.then(|| text.parse().ok())?
 }
@@ -55,8 +59,8 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn part(first: u64, last: u64) -> Option<Part> {
-        Some(Part { first, last })
+    fn part(first: u64, last: u64) -> Option<ByteRange> {
+        Some(ByteRange { first, last })
     }
 
     #[test]
@@ -81,10 +85,14 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::RANGE, HeaderValue::from_static(text));
             let tag = HeaderValue::from_static("\"a\"");
-            assert_eq!(requested(&headers, &tag, 10), expect, "{text}");
-            assert_eq!(requested(&headers, &tag, 0), None, "{text} of nothing");
+            assert_eq!(requested_range(&headers, &tag, 10), expect, "{text}");
+            assert_eq!(
+                requested_range(&headers, &tag, 0),
+                None,
+                "{text} of nothing"
+            );
             headers.insert(header::IF_RANGE, HeaderValue::from_static("\"b\""));
-            assert_eq!(requested(&headers, &tag, 10), None, "{text}");
+            assert_eq!(requested_range(&headers, &tag, 10), None, "{text}");
         }
     }
 }

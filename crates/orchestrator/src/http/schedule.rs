@@ -7,10 +7,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::Http;
-use crate::http::asked::{Asking, JobPath};
-use crate::http::order::{IdempotencyParameters, Order};
-use crate::http::problem::{Problem, ProblemDocument};
+use crate::http::SharedHttp;
+use crate::http::extractors::{AuthenticatedCaller, JobPath};
+use crate::http::problem::{HttpProblem, ProblemDocument};
+use crate::http::submission::{IdempotencyParameters, JobSubmission};
 use crate::http::view::StatusView;
 
 /// What became of a task.
@@ -36,11 +36,11 @@ pub(crate) struct ScheduledView {
     ),
 )]
 pub(crate) async fn schedule(
-    State(http): State<Http>,
-    caller: Asking,
+    State(http): State<SharedHttp>,
+    caller: AuthenticatedCaller,
     request: Request,
-) -> Result<Json<ScheduledView>, Problem> {
-    let order = Order::read(request).await?;
+) -> Result<Json<ScheduledView>, HttpProblem> {
+    let order = JobSubmission::read(request).await?;
     let accepted = order.place(&http, &caller).await?;
     Ok(Json(ScheduledView {
         job_id: accepted.id,
@@ -61,8 +61,8 @@ pub(crate) async fn schedule(
 )]
 pub(crate) async fn status(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<Json<StatusView>, Problem> {
+) -> Result<Json<StatusView>, HttpProblem> {
     Ok(Json(app.job(&caller, id).await?.into()))
 }

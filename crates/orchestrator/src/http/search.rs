@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::http::asked::{Asking, Parameters};
-use crate::http::problem::Problem;
+use crate::http::extractors::{AuthenticatedCaller, QueryParameters};
+use crate::http::problem::HttpProblem;
 use crate::http::view::JobView;
 
 /// Number of results when the request does not specify one.
-const USUAL: usize = 20;
-const MOST: usize = 100;
+const DEFAULT_RESULTS: usize = 20;
+const MAX_RESULTS: usize = 100;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -49,13 +49,13 @@ pub(crate) struct FoundView {
 )]
 pub(crate) async fn search(
     State(app): State<App>,
-    caller: Asking,
-    Parameters(SearchParameters { q, limit }): Parameters<SearchParameters>,
-) -> Result<Json<FoundList>, Problem> {
-    let limit = limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::bad(format!(
-            "limit: {limit} is not from 1 to {MOST}"
+    caller: AuthenticatedCaller,
+    QueryParameters(SearchParameters { q, limit }): QueryParameters<SearchParameters>,
+) -> Result<Json<FoundList>, HttpProblem> {
+    let limit = limit.unwrap_or(DEFAULT_RESULTS);
+    if !(1..=MAX_RESULTS).contains(&limit) {
+        return Err(HttpProblem::bad(format!(
+            "limit: {limit} is not from 1 to {MAX_RESULTS}"
         )));
     }
     let found = app.search(&caller, &q, limit).await?;

@@ -23,33 +23,33 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use crate::http::connections::{Connections, Introduction, OpenConnection};
-use crate::http::events::Ending;
-use crate::http::guard::owner::Peer;
+use crate::http::connections::{ConnectionHandle, ConnectionTracker, OpenConnection};
+use crate::http::events::ShutdownSignal;
+use crate::http::guard::owner::TcpPeer;
 
 /// Timeout of the first request's head.
-const FIRST_HEAD: Duration = Duration::from_secs(5);
+const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout of later request heads, including idle time before them.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-const LARGEST_HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// How long sent data may stay unacknowledged.
-const UNREAD: Duration = Duration::from_secs(120);
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long requests may continue on shutdown.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Delay after a failed accept, as when there are no descriptors left. Doubled each time.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
+const MAX_ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Serves until shutdown; then gives running requests a short time to finish.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    open: Arc<Connections>,
+    open: Arc<ConnectionTracker>,
     ending: CancellationToken,
 ) {
     let tasks = TaskTracker::new();
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     tasks.close();
-    if timeout(GRACE, tasks.wait()).await.is_err() {
+    if timeout(SHUTDOWN_GRACE_PERIOD, tasks.wait()).await.is_err() {
         tracing::info!(count = tasks.len(), "closing remaining connections");
         cut.cancel();
         tasks.wait().await;
@@ -85,20 +85,20 @@ pub(crate) async fn serve(
     }
 }
 
-async fn accept(listener: &TcpListener, open: &Connections) -> (TcpStream, SocketAddr) {
-    let mut pause = SHORTEST_PAUSE;
+async fn accept(listener: &TcpListener, open: &ConnectionTracker) -> (TcpStream, SocketAddr) {
+    let mut pause = MIN_ACCEPT_RETRY_DELAY;
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
             // The client has closed the connection.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                if pause == SHORTEST_PAUSE {
+                if pause == MIN_ACCEPT_RETRY_DELAY {
                     tracing::warn!(%error, "cannot accept a connection");
                 }
                 open.make_room();
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_ACCEPT_RETRY_DELAY);
             }
         }
     }
@@ -111,7 +111,7 @@ async fn connection(
     router: Router,
     ending: CancellationToken,
 ) {
-    let peer = match prepare(&stream).and_then(|()| Peer::of(&stream, peer)) {
+    let peer = match configure_socket(&stream).and_then(|()| TcpPeer::of(&stream, peer)) {
         Ok(peer) => peer,
         Err(error) => {
             tracing::debug!(%error, "cannot set up a connection");
@@ -126,10 +126,10 @@ async fn connection(
         entry.set_idle(false);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
-        request.extensions_mut().insert(Ending(end.clone()));
+        request.extensions_mut().insert(ShutdownSignal(end.clone()));
         request
             .extensions_mut()
-            .insert(Introduction::new(entry.clone()));
+            .insert(ConnectionHandle::new(entry.clone()));
         let entry = entry.clone();
         let answer = router.clone().call(request);
         async move {
@@ -140,8 +140,8 @@ async fn connection(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(LARGEST_HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let mut silence = pin!(silence(&begun));
@@ -160,15 +160,15 @@ async fn connection(
 
 /// Completes if the first request does not arrive in time.
 async fn silence(begun: &CancellationToken) {
-    if timeout(FIRST_HEAD, begun.cancelled()).await.is_ok() {
+    if timeout(FIRST_HEAD_TIMEOUT, begun.cancelled()).await.is_ok() {
         pending().await
     }
 }
 
 /// Sends events without delay, and drops a client that does not read.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+fn configure_socket(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let millis = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
+    let millis = u32::try_from(UNREAD_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     setsockopt(stream, sockopt::TcpUserTimeout, &millis)?;
     Ok(())
 }

@@ -11,17 +11,17 @@ use tokio::fs::{self, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
 use crate::http::form::{discard, next_piece};
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HttpProblem, ProblemKind};
 
 /// A file in the uploads folder. Removed on drop if it still exists.
 #[derive(Debug)]
-pub(crate) struct Upload {
+pub(crate) struct UploadedZip {
     path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) hash: [u8; 32],
 }
 
-impl Upload {
+impl UploadedZip {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -30,7 +30,7 @@ impl Upload {
         path: PathBuf,
         mut field: Field<'_>,
         limit: u64,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, HttpProblem> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).await.map_err(failed)?;
         }
@@ -51,8 +51,8 @@ impl Upload {
             upload.bytes += piece.len() as u64;
             if upload.bytes > limit {
                 discard(field).await;
-                return Err(Problem::new(
-                    Kind::TooLarge,
+                return Err(HttpProblem::new(
+                    ProblemKind::TooLarge,
                     format!("the zip is larger than {limit} bytes"),
                 ));
             }
@@ -65,15 +65,15 @@ impl Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for UploadedZip {
     fn drop(&mut self) {
         // Fails if the file was taken over, that is, moved.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn failed(error: std::io::Error) -> Problem {
-    Problem::failed(Kind::Server, &UploadError(error))
+fn failed(error: std::io::Error) -> HttpProblem {
+    HttpProblem::failed(ProblemKind::Server, &UploadError(error))
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use protocol::job::{
-    Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, JobStrength, LeftOut,
-    Parked, State, Status,
+    Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, JobState, JobStrength,
+    LeftOut, Parked, Status,
 };
 use protocol::{EventKind, Spending};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::http::webhooks::DeliveryView;
 use crate::job::result_url;
 
 /// Maximum characters of a task or answer in a list.
-const ABRIDGED: usize = 1_000;
+const MAX_ABRIDGED_CHARS: usize = 1_000;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -146,11 +146,11 @@ impl From<Job> for JobView {
         let status = job.state.status();
         let result = result_url(&job);
         let (state, failure) = match job.state {
-            State::Queued => (StateName::Queued, None),
-            State::Running => (StateName::Running, None),
-            State::Waiting => (StateName::Waiting, None),
-            State::Complete => (StateName::Complete, None),
-            State::Failed { failure } => (StateName::Failed, Some(failure)),
+            JobState::Queued => (StateName::Queued, None),
+            JobState::Running => (StateName::Running, None),
+            JobState::Waiting => (StateName::Waiting, None),
+            JobState::Complete => (StateName::Complete, None),
+            JobState::Failed { failure } => (StateName::Failed, Some(failure)),
         };
         let request = job.request;
         Self {
@@ -214,7 +214,7 @@ impl JobView {
     }
 
     /// Adds the sandbox of a `sandbox_started` event.
-    pub(crate) fn behind(mut self, started: Option<EventKind>) -> Self {
+    pub(crate) fn with_sandbox(mut self, started: Option<EventKind>) -> Self {
         if let Some(EventKind::SandboxStarted {
             backend,
             strength,
@@ -236,7 +236,7 @@ impl JobView {
     }
 
     /// Adds the delivery state of the job's webhook.
-    pub(crate) fn delivering(mut self, delivery: Option<DeliveryState>) -> Self {
+    pub(crate) fn with_delivery(mut self, delivery: Option<DeliveryState>) -> Self {
         self.webhook = delivery.map(DeliveryView::from);
         self
     }
@@ -247,7 +247,7 @@ impl JobView {
 }
 
 fn abridge(text: &mut String) -> bool {
-    let Some((end, _)) = text.char_indices().nth(ABRIDGED) else {
+    let Some((end, _)) = text.char_indices().nth(MAX_ABRIDGED_CHARS) else {
         return false;
     };
     text.truncate(end);
@@ -296,7 +296,7 @@ impl From<Job> for StatusView {
         let status = job.state.status();
         let result = result_url(&job);
         let failure = match job.state {
-            State::Failed { failure } => Some(failure),
+            JobState::Failed { failure } => Some(failure),
             _ => None,
         };
         let (error, cause) = failure

@@ -11,8 +11,8 @@ use store::jobs::{DeliveryOutcome, DeliveryState};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::asked::{Asking, JobPath};
-use crate::http::problem::{Problem, ProblemDocument};
+use crate::http::extractors::{AuthenticatedCaller, JobPath};
+use crate::http::problem::{HttpProblem, ProblemDocument};
 
 /// What became of the notice to a job's webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -75,9 +75,9 @@ impl From<DeliveryState> for DeliveryView {
 )]
 pub(crate) async fn redeliver(
     State(app): State<App>,
-    caller: Asking,
+    caller: AuthenticatedCaller,
     JobPath(id): JobPath,
-) -> Result<(StatusCode, Json<DeliveryView>), Problem> {
+) -> Result<(StatusCode, Json<DeliveryView>), HttpProblem> {
     let delivery = app.redeliver(&caller, id).await?;
     Ok((StatusCode::ACCEPTED, Json(delivery.into())))
 }

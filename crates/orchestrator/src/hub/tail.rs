@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 use protocol::{Event, EventKind};
 
 /// Maximum size of the tail in bytes.
-const LONGEST: usize = 256 << 10;
+const MAX_TAIL_BYTES: usize = 256 << 10;
 /// Bytes that an event counts for in addition to its text.
-const WEIGHT: usize = 128;
+const EVENT_OVERHEAD_BYTES: usize = 128;
 
 #[derive(Debug, Default)]
-pub(crate) struct Tail {
+pub(crate) struct DeltaTail {
     events: VecDeque<Event>,
     weight: usize,
 }
 
-impl Tail {
+impl DeltaTail {
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -32,12 +32,12 @@ impl Tail {
             .events
             .back_mut()
             .is_some_and(|last| join(&mut last.kind, &event.kind));
-        self.weight += text_of(&event.kind).map_or(WEIGHT, str::len);
+        self.weight += text_of(&event.kind).map_or(EVENT_OVERHEAD_BYTES, str::len);
         if !joined {
-            self.weight += WEIGHT;
+            self.weight += EVENT_OVERHEAD_BYTES;
             self.events.push_back(event.clone());
         }
-        while self.weight > LONGEST {
+        while self.weight > MAX_TAIL_BYTES {
             self.shorten();
         }
     }
@@ -56,7 +56,8 @@ impl Tail {
                 self.weight -= cut;
             }
             None => {
-                let gone = text_of(&oldest.kind).map_or(WEIGHT, str::len) + WEIGHT;
+                let gone = text_of(&oldest.kind).map_or(EVENT_OVERHEAD_BYTES, str::len)
+                    + EVENT_OVERHEAD_BYTES;
                 self.weight = self.weight.saturating_sub(gone);
                 self.events.pop_front();
             }
@@ -117,13 +118,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use jiff::Timestamp;
-    use protocol::VERSION;
+    use protocol::EVENT_VERSION;
 
     use super::*;
 
     fn event(kind: EventKind) -> Event {
         Event {
-            v: VERSION,
+            v: EVENT_VERSION,
             session: "20260131-174502-k3fd".parse().unwrap(),
             seq: None,
             time: Timestamp::UNIX_EPOCH,
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn pieces_of_one_thing_are_one_event() {
         let check = |pieces: &[EventKind], expect: &[EventKind]| {
-            let mut tail = Tail::default();
+            let mut tail = DeltaTail::default();
             for piece in pieces {
                 tail.push(&event(piece.clone()));
             }
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_tail_has_bounds_and_keeps_the_end() {
-        let mut tail = Tail::default();
+        let mut tail = DeltaTail::default();
         let line = "é".repeat(1000);
         for _ in 0..1000 {
             tail.push(&event(output("1", &line)));
@@ -183,14 +184,17 @@ mod tests {
             .events()
             .map(|event| text_of(&event.kind).unwrap().len())
             .sum();
-        assert!((LONGEST / 4..=LONGEST).contains(&total), "{total}");
+        assert!(
+            (MAX_TAIL_BYTES / 4..=MAX_TAIL_BYTES).contains(&total),
+            "{total}"
+        );
         let last = tail.events().last().unwrap();
         assert!(text_of(&last.kind).unwrap().ends_with("the end"));
 
         for number in 0..10_000 {
             tail.push(&event(output(&number.to_string(), "x")));
         }
-        assert!(tail.events().count() <= LONGEST / WEIGHT);
+        assert!(tail.events().count() <= MAX_TAIL_BYTES / EVENT_OVERHEAD_BYTES);
         assert!(tail.events().count() > 1000);
     }
 }

@@ -4,22 +4,24 @@
 use std::path::Path;
 use std::time::Duration;
 
-use egress::address::Class;
-use egress::{Allow, Host, class_on_host};
+use egress::address::AddressClass;
+use egress::{AllowList, Host, classify_on_host};
 use reqwest::Url;
-use sandbox::request::{RefusalKind, Status};
-use sandbox::{Captured, Command, LimitKind, Network, Sandbox, SandboxError, SandboxSpec};
+use sandbox::request::{CommandStatus, RefusalKind};
+use sandbox::{
+    CapturedOutput, ExecCommand, LimitKind, Network, Sandbox, SandboxError, SandboxSpec,
+};
 
 use super::InputError;
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const CLONE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Maximum characters of git's error message.
-const LONGEST_REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// A validated repository address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Source {
+pub(super) struct GitSource {
     /// The normalised URL.
     pub(super) url: String,
     pub(super) branch: Option<String>,
@@ -27,7 +29,7 @@ pub(super) struct Source {
     pub(super) rule: String,
 }
 
-impl Source {
+impl GitSource {
     pub(super) fn check(url: &str, branch: Option<&str>) -> Result<Self, InputError> {
         let bad = |why: &str| InputError(format!("cannot clone the repository: {why}"));
         let parsed = Url::parse(url).map_err(|_| bad("its address is no URL"))?;
@@ -40,7 +42,7 @@ impl Source {
         let text = parsed.host_str().unwrap_or_default();
         let host = Host::parse(text).map_err(|error| bad(&error.to_string()))?;
         let is_public = match &host {
-            Host::Address(address) => class_on_host(*address) == Class::Public,
+            Host::Address(address) => classify_on_host(*address) == AddressClass::Public,
             // A rule for this name would allow access to the server itself.
             Host::Name(name) => name != "localhost" && !name.ends_with(".localhost"),
         };
@@ -64,16 +66,16 @@ impl Source {
 
 /// Clones into an empty folder, with the limits of the job's own sandbox.
 pub(super) async fn clone(
-    source: &Source,
+    source: &GitSource,
     into: &Path,
     spec: &SandboxSpec,
 ) -> Result<(), InputError> {
     let failed = |why: String| InputError(format!("cannot clone the repository: {why}"));
-    let allow = Allow::parse([&source.rule]).map_err(|error| failed(error.to_string()))?;
+    let allow = AllowList::parse([&source.rule]).map_err(|error| failed(error.to_string()))?;
     let mut spec = spec.clone();
     spec.workspace = into.to_path_buf();
     spec.network = Network::Allow(allow);
-    let wall = spec.limits.wall.unwrap_or(PATIENCE).min(PATIENCE);
+    let wall = spec.limits.wall.unwrap_or(CLONE_TIMEOUT).min(CLONE_TIMEOUT);
     spec.limits.wall = Some(wall);
     let sandbox = Sandbox::start(spec)
         .await
@@ -82,7 +84,7 @@ pub(super) async fn clone(
     sandbox.end().await;
     match ran {
         Ok(captured) if captured.verdict.success() => Ok(()),
-        Ok(captured) => Err(failed(reason(&captured))),
+        Ok(captured) => Err(failed(failure_reason(&captured))),
         Err(SandboxError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
             Err(failed("git is not installed on the server".to_owned()))
         }
@@ -90,26 +92,26 @@ pub(super) async fn clone(
     }
 }
 
-fn command(source: &Source) -> Command {
+fn command(source: &GitSource) -> ExecCommand {
     let mut argv = vec!["git", "-c", "credential.helper=", "clone", "--depth", "1"];
     if let Some(branch) = &source.branch {
         argv.extend(["--branch", branch]);
     }
     argv.extend(["--", &source.url, "."]);
-    Command::new(argv)
+    ExecCommand::new(argv)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("LC_ALL", "C")
 }
 
 /// What went wrong, in one line.
-fn reason(captured: &Captured) -> String {
+fn failure_reason(captured: &CapturedOutput) -> String {
     match captured.verdict.limit {
         Some(LimitKind::WallTime) => return "it took too long".to_owned(),
         Some(limit) => return format!("it reached the limit on {}", limit.name()),
         None => {}
     }
-    if captured.verdict.status == Status::Code(127) {
+    if captured.verdict.status == CommandStatus::Code(127) {
         return "git is not installed on the server".to_owned();
     }
     let text = String::from_utf8_lossy(&captured.stderr);
@@ -120,5 +122,5 @@ fn reason(captured: &Captured) -> String {
         .find(|line| !line.is_empty());
     let last = last.unwrap_or("git says nothing of the reason");
     let clean = last.chars().filter(|c| !c.is_control());
-    clean.take(LONGEST_REASON).collect()
+    clean.take(MAX_REASON_CHARS).collect()
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use jiff::Timestamp;
-use protocol::job::{JobId, JobRequest, State};
+use protocol::job::{JobId, JobRequest, JobState};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ fn job(input: Option<JobInput>) -> Job {
         ..JobRequest::default()
     };
     Job {
-        state: State::Running,
+        state: JobState::Running,
         epoch: 1,
         revision: 1,
         ..Job::new(
@@ -33,14 +33,14 @@ fn job(input: Option<JobInput>) -> Job {
     }
 }
 
-struct Scene {
+struct InputScene {
     data: TempDir,
     job: Job,
     folder: JobFolder,
     spec: SandboxSpec,
 }
 
-impl Scene {
+impl InputScene {
     fn new(input: Option<JobInput>) -> Self {
         let data = tempfile::tempdir().unwrap();
         let job = job(input);
@@ -84,7 +84,7 @@ fn mode(path: &Path) -> u32 {
 
 #[tokio::test]
 async fn a_job_without_input_has_an_empty_workspace() {
-    let scene = Scene::new(None);
+    let scene = InputScene::new(None);
     scene.prepare().await.unwrap();
     assert_eq!(
         fs::read_to_string(scene.folder.input()).unwrap(),
@@ -102,7 +102,7 @@ async fn a_job_without_input_has_an_empty_workspace() {
 
 #[tokio::test]
 async fn what_was_half_done_when_the_server_died_is_done_anew() {
-    let scene = Scene::with_zip("zipfile.ZipFile(path, 'w').writestr('a', 'whole')");
+    let scene = InputScene::with_zip("zipfile.ZipFile(path, 'w').writestr('a', 'whole')");
     let partial = scene.folder.path().join("workspace.partial");
     fs::create_dir_all(partial.join("old")).unwrap();
     symlink("/etc", partial.join("a")).unwrap();
@@ -114,7 +114,7 @@ async fn what_was_half_done_when_the_server_died_is_done_anew() {
 
 #[tokio::test]
 async fn an_honest_zip_is_unpacked() {
-    let scene = Scene::with_zip(
+    let scene = InputScene::with_zip(
         r"
 with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as z:
     z.writestr('src/main.rs', 'fn main() {}\n' * 1000)
@@ -145,12 +145,12 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as z:
 
 #[tokio::test]
 async fn the_server_unpacks_what_it_packed() {
-    let scene = Scene::new(Some(JobInput::Upload { bytes: 1 }));
+    let scene = InputScene::new(Some(JobInput::Upload { bytes: 1 }));
     let source = scene.data.path().join("source");
     fs::create_dir_all(source.join("sub")).unwrap();
     fs::write(source.join("sub/file"), "text").unwrap();
     fs::create_dir_all(scene.folder.path()).unwrap();
-    let bounds = crate::artifact::Bounds::of(1 << 20);
+    let bounds = crate::artifact::ZipLimits::of(1 << 20);
     crate::artifact::pack(&source, &scene.folder.upload(), bounds).unwrap();
     scene.prepare().await.unwrap();
     assert_eq!(scene.read("sub/file"), "text");
@@ -227,14 +227,14 @@ async fn a_hostile_zip_is_refused_whole() {
             "it has too many entries",
         ),
     ] {
-        let scene = Scene::with_zip(&format!(
+        let scene = InputScene::with_zip(&format!(
             "with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as z:\n    {script}"
         ));
         check_refused(&scene, expect).await;
     }
 }
 
-async fn check_refused(scene: &Scene, expect: &str) {
+async fn check_refused(scene: &InputScene, expect: &str) {
     // The same error is found before the job is created.
     let checked = check_zip(scene.folder.upload(), scene.spec.limits.disk).await;
     let checked = checked.unwrap_err().to_string();
@@ -277,10 +277,10 @@ at = data.index(b'PK\\x05\\x06'); data[at + 8:at + 20] = b'\\xff' * 12",
             "it has too many entries",
         ),
     ] {
-        let scene = Scene::with_zip(&format!("{simple}{script}{save}"));
+        let scene = InputScene::with_zip(&format!("{simple}{script}{save}"));
         check_refused(&scene, expect).await;
     }
-    let scene = Scene::new(Some(JobInput::Upload { bytes: 1 }));
+    let scene = InputScene::new(Some(JobInput::Upload { bytes: 1 }));
     assert_eq!(
         scene.prepare().await.unwrap_err(),
         "the uploaded zip is gone"

@@ -5,7 +5,7 @@
 //! overwritten. The sizes declared in the zip are only a first check: the limits apply to the
 //! unpacked bytes.
 
-mod list;
+mod directory;
 mod names;
 
 use std::cell::Cell;
@@ -23,11 +23,11 @@ use zip::ZipArchive;
 use zip::read::ZipFile;
 use zip::result::ZipError;
 
-use self::names::{Clash, Names};
+use self::names::{NameClash, ZipNames};
 use super::InputError;
 
 /// Maximum number of entries, and of the files and folders created from them.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Disk space that is counted per file or folder besides its contents, in bytes.
 const INODE_BYTES: u64 = 4 << 10;
@@ -36,46 +36,46 @@ const INODE_BYTES: u64 = 4 << 10;
 const MAX_DEPTH: usize = 100;
 
 /// Maximum bytes of one path component.
-const MAX_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// Maximum bytes of the zip's central directory, which is held in memory.
-const LONGEST_LIST: u64 = 16 << 20;
+const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
-/// Above this size, the contents must not be more than [`HIGHEST_RATIO`] times as large as the zip.
-const RATIO_FROM: u64 = 10 << 20;
-const HIGHEST_RATIO: u64 = 200;
+/// Above this size, the contents must not be more than [`MAX_RATIO`] times as large as the zip.
+const RATIO_CHECK_MIN_BYTES: u64 = 10 << 20;
+const MAX_RATIO: u64 = 200;
 
-const LONGEST_PATH: usize = 4095;
+const MAX_PATH_BYTES: usize = 4095;
 
 /// Unpacks a zip to at most this many bytes. Blocks.
 pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputError> {
-    walk(zip, Some(Target::open(into)?), most)
+    process_zip(zip, Some(UnpackTarget::open(into)?), most)
 }
 
 /// Checks that a zip can be unpacked to at most this many bytes. Reads all of it, writes nothing.
 /// Blocks.
 pub(super) fn check(zip: &Path, most: u64) -> Result<(), InputError> {
-    walk(zip, None, most)
+    process_zip(zip, None, most)
 }
 
-fn walk(zip: &Path, mut target: Option<Target>, most: u64) -> Result<(), InputError> {
+fn process_zip(zip: &Path, mut target: Option<UnpackTarget>, most: u64) -> Result<(), InputError> {
     let file = File::open(zip).map_err(|_| InputError("the uploaded zip is gone".to_owned()))?;
     let length = file
         .metadata()
         .map_err(InputError::server("read the uploaded zip"))?
         .len();
-    let by_ratio = length.saturating_mul(HIGHEST_RATIO).max(RATIO_FROM);
+    let by_ratio = length.saturating_mul(MAX_RATIO).max(RATIO_CHECK_MIN_BYTES);
     let mut file = BufReader::new(file);
-    list::check(&mut file, length)?;
-    let left = Rc::new(Cell::new(LONGEST_LIST));
-    let reader = Budgeted {
+    directory::check(&mut file, length)?;
+    let left = Rc::new(Cell::new(MAX_DIRECTORY_BYTES));
+    let reader = BudgetReader {
         inner: file,
         left: Rc::clone(&left),
     };
     let mut archive = ZipArchive::new(reader).map_err(unreadable)?;
     left.set(u64::MAX);
-    if archive.len() > MOST_ENTRIES {
-        return refuse(format!("it has more than {MOST_ENTRIES} entries"));
+    if archive.len() > MAX_ENTRIES {
+        return refuse(format!("it has more than {MAX_ENTRIES} entries"));
     }
     if archive.has_duplicate_names() {
         return refuse("it has two entries of the same name");
@@ -83,11 +83,11 @@ fn walk(zip: &Path, mut target: Option<Target>, most: u64) -> Result<(), InputEr
     if archive.has_overlapping_entries().map_err(unreadable)? {
         return refuse("its entries overlap");
     }
-    let mut names = Names::default();
-    let mut allowance = Allowance {
+    let mut names = ZipNames::default();
+    let mut allowance = UnzipBudget {
         most,
         by_ratio,
-        inodes: MOST_ENTRIES as u64,
+        inodes: MAX_ENTRIES as u64,
     };
     for index in 0..archive.len() {
         let listed = archive.by_index_data(index).map_err(unreadable)?;
@@ -95,25 +95,25 @@ fn walk(zip: &Path, mut target: Option<Target>, most: u64) -> Result<(), InputEr
             return refuse("it is encrypted");
         }
         let entry = archive.by_index(index).map_err(unreadable)?;
-        add(&mut names, target.as_mut(), entry, &mut allowance)?;
+        add_entry(&mut names, target.as_mut(), entry, &mut allowance)?;
     }
     Ok(())
 }
 
 /// Remaining bytes and inodes.
-struct Allowance {
+struct UnzipBudget {
     most: u64,
     by_ratio: u64,
     inodes: u64,
 }
 
-impl Allowance {
+impl UnzipBudget {
     /// Empty files and folders count too.
     fn take_inodes(&mut self, count: u64) -> Result<(), InputError> {
         match self.inodes.checked_sub(count) {
             Some(left) => self.inodes = left,
             None => {
-                return refuse(format!("it has more than {MOST_ENTRIES} files and folders"));
+                return refuse(format!("it has more than {MAX_ENTRIES} files and folders"));
             }
         }
         self.take_disk(count.saturating_mul(INODE_BYTES))
@@ -133,7 +133,7 @@ impl Allowance {
             Some(left) => self.by_ratio = left,
             None => {
                 return refuse(format!(
-                    "its contents are more than {HIGHEST_RATIO} times as large as it is"
+                    "its contents are more than {MAX_RATIO} times as large as it is"
                 ));
             }
         }
@@ -141,11 +141,11 @@ impl Allowance {
     }
 }
 
-fn add<R: Read + Seek>(
-    names: &mut Names,
-    target: Option<&mut Target>,
+fn add_entry<R: Read + Seek>(
+    names: &mut ZipNames,
+    target: Option<&mut UnpackTarget>,
     mut entry: ZipFile<'_, R>,
-    allowance: &mut Allowance,
+    allowance: &mut UnzipBudget,
 ) -> Result<(), InputError> {
     let name = entry.name().map_err(unreadable)?.into_owned();
     let shown = || {
@@ -155,8 +155,8 @@ fn add<R: Read + Seek>(
             .collect::<String>()
     };
     let refuse_entry = |why: &str| refuse(format!("`{}` {why}", shown()));
-    const TYPE: u32 = 0o170_000;
-    match entry.unix_mode().unwrap_or(0) & TYPE {
+    const FILE_TYPE_MASK: u32 = 0o170_000;
+    match entry.unix_mode().unwrap_or(0) & FILE_TYPE_MASK {
         0 | 0o100_000 | 0o040_000 => {}
         0o120_000 => return refuse_entry("is a link"),
         _ => return refuse_entry("is neither a file nor a folder"),
@@ -170,7 +170,7 @@ fn add<R: Read + Seek>(
     if name.contains(['\\', '\0']) {
         return refuse_entry("has a character that names must not have");
     }
-    if name.len() > LONGEST_PATH {
+    if name.len() > MAX_PATH_BYTES {
         return refuse_entry("has too long a name");
     }
     let parts: Vec<&str> = name
@@ -183,20 +183,23 @@ fn add<R: Read + Seek>(
     if parts.len() > MAX_DEPTH {
         return refuse_entry("is too deep");
     }
-    if parts.iter().any(|part| part.len() > MAX_NAME) {
+    if parts.iter().any(|part| part.len() > MAX_NAME_BYTES) {
         return refuse_entry("has too long a name");
     }
     let is_folder = entry.is_dir();
     match names.add(&parts, is_folder) {
         Ok(new) => allowance.take_inodes(new)?,
-        Err(Clash) => return refuse_entry("is in it twice"),
+        Err(NameClash) => return refuse_entry("is in it twice"),
     }
     let failed = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
         // Different names can be equal on a case-insensitive file system.
         Some(Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP | Errno::EISDIR) => {
-            InputError(format!("{CANNOT}: `{}` is in it twice", shown()))
+            InputError(format!("{ERROR_PREFIX}: `{}` is in it twice", shown()))
         }
-        _ => InputError(format!("{CANNOT}: cannot write `{}`: {error}", shown())),
+        _ => InputError(format!(
+            "{ERROR_PREFIX}: cannot write `{}`: {error}",
+            shown()
+        )),
     };
     if is_folder {
         return match target {
@@ -225,13 +228,13 @@ fn add<R: Read + Seek>(
 }
 
 /// The folder that the zip is unpacked into.
-struct Target {
+struct UnpackTarget {
     root: OwnedFd,
     /// Cache of the last folder: the next file is usually in the same one.
     last: Option<(String, OwnedFd)>,
 }
 
-impl Target {
+impl UnpackTarget {
     fn open(folder: &Path) -> Result<Self, InputError> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let root = open(folder, flags, Mode::empty()).map_err(io::Error::from);
@@ -273,12 +276,12 @@ impl Target {
 
 /// A reader that fails after a number of bytes.
 #[derive(Debug)]
-struct Budgeted<R> {
+struct BudgetReader<R> {
     inner: R,
     left: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Budgeted<R> {
+impl<R: Read> Read for BudgetReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         let left = self.left.get().checked_sub(length as u64);
@@ -288,20 +291,20 @@ impl<R: Read> Read for Budgeted<R> {
     }
 }
 
-impl<R: Seek> Seek for Budgeted<R> {
+impl<R: Seek> Seek for BudgetReader<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.inner.seek(to)
     }
 }
 
-const CANNOT: &str = "cannot unpack the uploaded zip";
+const ERROR_PREFIX: &str = "cannot unpack the uploaded zip";
 
 fn refuse<T>(why: impl AsRef<str>) -> Result<T, InputError> {
-    Err(InputError(format!("{CANNOT}: {}", why.as_ref())))
+    Err(InputError(format!("{ERROR_PREFIX}: {}", why.as_ref())))
 }
 
 fn unreadable(error: ZipError) -> InputError {
     let why = error.to_string();
     let why: String = why.chars().filter(|c| !c.is_control()).take(300).collect();
-    InputError(format!("{CANNOT}: {why}"))
+    InputError(format!("{ERROR_PREFIX}: {why}"))
 }

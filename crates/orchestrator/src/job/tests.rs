@@ -24,8 +24,8 @@ fn session(number: u32) -> SessionId {
     SessionId::new(&jiff::civil::datetime(2026, 1, 31, 17, 45, 2, 0), number)
 }
 
-fn finish(epoch: u32, end: End) -> Change {
-    Change::Finish(Box::new(Finish {
+fn finish(epoch: u32, end: JobEnd) -> JobChange {
+    JobChange::Finish(Box::new(FinishedJob {
         epoch,
         ran_millis: 0,
         end,
@@ -35,14 +35,14 @@ fn finish(epoch: u32, end: End) -> Change {
     }))
 }
 
-fn claim() -> Change {
-    Change::Claim {
+fn claim() -> JobChange {
+    JobChange::Claim {
         session: session(1),
     }
 }
 
 /// The job after all changes, or the first refusal and its position.
-fn follow(changes: impl IntoIterator<Item = Change>) -> Result<Job, (usize, Refused)> {
+fn apply_all(changes: impl IntoIterator<Item = JobChange>) -> Result<Job, (usize, ChangeRefused)> {
     let mut job = new_job();
     for (place, change) in changes.into_iter().enumerate() {
         job = transition(&job, change, NOW).map_err(|refused| (place, refused))?;
@@ -56,112 +56,141 @@ fn a_change_is_possible_or_refused_by_the_state() {
     let waiting = || {
         vec![
             claim(),
-            Change::Wait {
+            JobChange::Wait {
                 epoch: 1,
                 ran_millis: 5,
             },
         ]
     };
-    let ended = || vec![claim(), finish(1, End::Complete)];
-    let park = |epoch| Change::Park {
+    let ended = || vec![claim(), finish(1, JobEnd::Complete)];
+    let park = |epoch| JobChange::Park {
         epoch,
         ran_millis: 9,
         parked: None,
     };
-    let check = |before: Vec<Change>, change: Change, expect: Result<State, Refused>| {
-        let place = before.len();
-        let found = follow(before.into_iter().chain([change.clone()]));
-        let found = found.map(|job| job.state).map_err(|(at, refused)| {
-            assert_eq!(at, place, "{change:?}");
-            refused
-        });
-        assert_eq!(found, expect, "{change:?}");
-    };
-    let failed = |end: End| Ok(State::from(end));
+    let check =
+        |before: Vec<JobChange>, change: JobChange, expect: Result<JobState, ChangeRefused>| {
+            let place = before.len();
+            let found = apply_all(before.into_iter().chain([change.clone()]));
+            let found = found.map(|job| job.state).map_err(|(at, refused)| {
+                assert_eq!(at, place, "{change:?}");
+                refused
+            });
+            assert_eq!(found, expect, "{change:?}");
+        };
+    let failed = |end: JobEnd| Ok(JobState::from(end));
 
-    check(vec![], claim(), Ok(State::Running));
-    check(running(), claim(), Err(Refused::Claimed));
-    check(ended(), claim(), Err(Refused::Ended));
+    check(vec![], claim(), Ok(JobState::Running));
+    check(running(), claim(), Err(ChangeRefused::Claimed));
+    check(ended(), claim(), Err(ChangeRefused::Ended));
 
-    check(vec![], Change::Crash, Err(Refused::NotClaimed));
-    check(running(), Change::Crash, Ok(State::Queued));
-    check(waiting(), Change::Crash, Ok(State::Queued));
-    check(ended(), Change::Crash, Err(Refused::Ended));
+    check(vec![], JobChange::Crash, Err(ChangeRefused::NotClaimed));
+    check(running(), JobChange::Crash, Ok(JobState::Queued));
+    check(waiting(), JobChange::Crash, Ok(JobState::Queued));
+    check(ended(), JobChange::Crash, Err(ChangeRefused::Ended));
 
-    check(vec![], park(0), Err(Refused::NotClaimed));
-    check(running(), park(1), Ok(State::Queued));
-    check(running(), park(0), Err(Refused::Fenced));
-    check(ended(), park(1), Err(Refused::Ended));
+    check(vec![], park(0), Err(ChangeRefused::NotClaimed));
+    check(running(), park(1), Ok(JobState::Queued));
+    check(running(), park(0), Err(ChangeRefused::Fenced));
+    check(ended(), park(1), Err(ChangeRefused::Ended));
 
-    check(waiting(), Change::GoOn { epoch: 1 }, Ok(State::Running));
-    check(waiting(), Change::GoOn { epoch: 2 }, Err(Refused::Fenced));
-    check(vec![], Change::GoOn { epoch: 0 }, Err(Refused::NotClaimed));
+    check(
+        waiting(),
+        JobChange::GoOn { epoch: 1 },
+        Ok(JobState::Running),
+    );
+    check(
+        waiting(),
+        JobChange::GoOn { epoch: 2 },
+        Err(ChangeRefused::Fenced),
+    );
+    check(
+        vec![],
+        JobChange::GoOn { epoch: 0 },
+        Err(ChangeRefused::NotClaimed),
+    );
 
-    check(running(), finish(1, End::Complete), Ok(State::Complete));
-    check(waiting(), finish(1, End::Complete), Ok(State::Complete));
-    check(ended(), finish(1, End::Complete), Err(Refused::Ended));
-    check(running(), finish(0, End::Complete), Err(Refused::Fenced));
+    check(
+        running(),
+        finish(1, JobEnd::Complete),
+        Ok(JobState::Complete),
+    );
+    check(
+        waiting(),
+        finish(1, JobEnd::Complete),
+        Ok(JobState::Complete),
+    );
+    check(
+        ended(),
+        finish(1, JobEnd::Complete),
+        Err(ChangeRefused::Ended),
+    );
+    check(
+        running(),
+        finish(0, JobEnd::Complete),
+        Err(ChangeRefused::Fenced),
+    );
 
-    check(vec![], Change::Cancel, failed(cancelled()));
-    check(running(), Change::Cancel, Err(Refused::Claimed));
-    check(waiting(), Change::Cancel, Err(Refused::Claimed));
-    check(ended(), Change::Cancel, Err(Refused::Ended));
+    check(vec![], JobChange::Cancel, failed(cancelled()));
+    check(running(), JobChange::Cancel, Err(ChangeRefused::Claimed));
+    check(waiting(), JobChange::Cancel, Err(ChangeRefused::Claimed));
+    check(ended(), JobChange::Cancel, Err(ChangeRefused::Ended));
 
-    check(vec![], Change::Say, Ok(State::Queued));
-    check(running(), Change::Say, Ok(State::Running));
-    check(waiting(), Change::Say, Ok(State::Waiting));
-    check(ended(), Change::Say, Ok(State::Queued));
+    check(vec![], JobChange::Say, Ok(JobState::Queued));
+    check(running(), JobChange::Say, Ok(JobState::Running));
+    check(waiting(), JobChange::Say, Ok(JobState::Waiting));
+    check(ended(), JobChange::Say, Ok(JobState::Queued));
 }
 
 #[test]
 fn a_job_under_which_the_server_always_dies_is_given_up() {
     let mut job = new_job();
-    for _ in 1..MOST_CRASHES {
+    for _ in 1..MAX_CRASHES {
         job = transition(&job, claim(), NOW).unwrap();
-        job = transition(&job, Change::Crash, NOW).unwrap();
-        assert_eq!(job.state, State::Queued);
+        job = transition(&job, JobChange::Crash, NOW).unwrap();
+        assert_eq!(job.state, JobState::Queued);
     }
     job = transition(&job, claim(), NOW).unwrap();
-    job = transition(&job, Change::Crash, NOW).unwrap();
-    let State::Failed { failure } = &job.state else {
+    job = transition(&job, JobChange::Crash, NOW).unwrap();
+    let JobState::Failed { failure } = &job.state else {
         panic!("{:?}", job.state);
     };
     assert_eq!(failure.cause, Cause::Crashes);
     assert!(job.ended.is_some());
     // A message resets the crash count.
-    job = transition(&job, Change::Say, NOW).unwrap();
+    job = transition(&job, JobChange::Say, NOW).unwrap();
     job = transition(&job, claim(), NOW).unwrap();
-    job = transition(&job, Change::Crash, NOW).unwrap();
-    assert_eq!(job.state, State::Queued);
+    job = transition(&job, JobChange::Crash, NOW).unwrap();
+    assert_eq!(job.state, JobState::Queued);
 }
 
-fn any_change() -> impl Strategy<Value = Change> {
+fn any_change() -> impl Strategy<Value = JobChange> {
     let epoch = 0..6u32;
     let end = prop_oneof![
-        Just(End::Complete),
-        Just(End::failed(Cause::Agent, "broke"))
+        Just(JobEnd::Complete),
+        Just(JobEnd::failed(Cause::Agent, "broke"))
     ];
     prop_oneof![
-        4 => (0..9u32).prop_map(|number| Change::Claim { session: session(number) }),
-        1 => Just(Change::Crash),
+        4 => (0..9u32).prop_map(|number| JobChange::Claim { session: session(number) }),
+        1 => Just(JobChange::Crash),
         1 => (epoch.clone(), 0..99u64)
-            .prop_map(|(epoch, ran_millis)| Change::Park { epoch, ran_millis, parked: None }),
+            .prop_map(|(epoch, ran_millis)| JobChange::Park { epoch, ran_millis, parked: None }),
         2 => (epoch.clone(), 0..99u64)
-            .prop_map(|(epoch, ran_millis)| Change::Wait { epoch, ran_millis }),
-        2 => epoch.clone().prop_map(|epoch| Change::GoOn { epoch }),
+            .prop_map(|(epoch, ran_millis)| JobChange::Wait { epoch, ran_millis }),
+        2 => epoch.clone().prop_map(|epoch| JobChange::GoOn { epoch }),
         4 => (epoch, end).prop_map(|(epoch, end)| finish(epoch, end)),
-        1 => Just(Change::Cancel),
-        2 => Just(Change::Say),
+        1 => Just(JobChange::Cancel),
+        2 => Just(JobChange::Say),
     ]
 }
 
-fn epoch_of(change: &Change) -> Option<u32> {
+fn epoch_of(change: &JobChange) -> Option<u32> {
     match change {
-        Change::Park { epoch, .. } | Change::Wait { epoch, .. } | Change::GoOn { epoch } => {
-            Some(*epoch)
-        }
-        Change::Finish(finish) => Some(finish.epoch),
-        Change::Claim { .. } | Change::Crash | Change::Cancel | Change::Say => None,
+        JobChange::Park { epoch, .. }
+        | JobChange::Wait { epoch, .. }
+        | JobChange::GoOn { epoch } => Some(*epoch),
+        JobChange::Finish(finish) => Some(finish.epoch),
+        JobChange::Claim { .. } | JobChange::Crash | JobChange::Cancel | JobChange::Say => None,
     }
 }
 
@@ -179,26 +208,26 @@ proptest! {
                 Err(_) => continue,
             };
             prop_assert!(next.epoch >= job.epoch);
-            prop_assert_eq!(next.epoch > job.epoch, matches!(change, Change::Claim { .. }));
+            prop_assert_eq!(next.epoch > job.epoch, matches!(change, JobChange::Claim { .. }));
             prop_assert!(next.ran_millis >= job.ran_millis);
             prop_assert!(next.messages >= job.messages);
-            prop_assert_eq!(next.messages > job.messages, change == Change::Say);
+            prop_assert_eq!(next.messages > job.messages, change == JobChange::Say);
             prop_assert_eq!(next.ended.is_some(), next.state.has_ended());
             if job.session.is_some() {
                 prop_assert_eq!(&next.session, &job.session);
                 prop_assert_eq!(next.started, job.started);
             }
-            if next.state == State::Running || next.state == State::Waiting {
+            if next.state == JobState::Running || next.state == JobState::Waiting {
                 prop_assert!(next.session.is_some() && next.started.is_some());
             }
             if job.state.has_ended() {
-                prop_assert_eq!(&change, &Change::Say, "only words change what has ended");
-                prop_assert_eq!(&next.state, &State::Queued);
+                prop_assert_eq!(&change, &JobChange::Say, "only words change what has ended");
+                prop_assert_eq!(&next.state, &JobState::Queued);
             }
             if let Some(epoch) = epoch_of(&change) {
                 prop_assert_eq!(epoch, job.epoch, "a fenced change is refused");
             }
-            if let Change::Finish(finish) = &change {
+            if let JobChange::Finish(finish) = &change {
                 prop_assert!(!finished.contains(&finish.epoch), "a claim is finished once");
                 finished.push(finish.epoch);
             }

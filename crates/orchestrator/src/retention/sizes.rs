@@ -5,17 +5,17 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::tree::{Tree, Visit};
+use crate::tree::{TreeVisit, UntrustedTree};
 
 /// File in the job's folder: the version that was measured, and the bytes.
-const KEPT: &str = "bytes";
+const SIZE_FILE: &str = "bytes";
 
 /// Entries that are counted; further ones are ignored.
-const MOST: u64 = 2_000_000;
+const MAX_COUNTED_NAMES: u64 = 2_000_000;
 
 /// An ended job has the same size while this is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Version {
+pub(super) struct SizeVersion {
     /// Revision of the job's record.
     pub(super) revision: u64,
     /// Number of the session's checkpoints, which are pruned when space is needed.
@@ -24,16 +24,16 @@ pub(super) struct Version {
 
 /// Disk usage of a folder in bytes; 0 if it does not exist.
 pub(super) fn measure(folder: &Path) -> io::Result<u64> {
-    let tree = match Tree::open(folder) {
+    let tree = match UntrustedTree::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         tree => tree?,
     };
     let mut blocks: u64 = 0;
-    tree.walk(MOST, |visit| {
+    tree.walk(MAX_COUNTED_NAMES, |visit| {
         let stat = match &visit {
-            Visit::Folder { stat, .. } => Some(*stat),
-            Visit::Leaf(leaf) => Some(leaf.stat),
-            Visit::Closed { .. } => None,
+            TreeVisit::Folder { stat, .. } => Some(*stat),
+            TreeVisit::Leaf(leaf) => Some(leaf.stat),
+            TreeVisit::Closed { .. } => None,
         };
         let taken = stat.map_or(0, |stat| u64::try_from(stat.st_blocks).unwrap_or(0));
         blocks = blocks.saturating_add(taken);
@@ -43,20 +43,20 @@ pub(super) fn measure(folder: &Path) -> io::Result<u64> {
 }
 
 /// Caches a job's size in its folder. On failure the next round measures again.
-pub(super) fn keep(folder: &Path, version: Version, bytes: u64) {
-    let Version {
+pub(super) fn store_size(folder: &Path, version: SizeVersion, bytes: u64) {
+    let SizeVersion {
         revision,
         checkpoints,
     } = version;
     let _ = fs::write(
-        folder.join(KEPT),
+        folder.join(SIZE_FILE),
         format!("{revision} {checkpoints} {bytes}"),
     );
 }
 
 /// The cached size of that version.
-pub(super) fn recall(folder: &Path, version: Version) -> Option<u64> {
-    let text = fs::read_to_string(folder.join(KEPT)).ok()?;
+pub(super) fn load_size(folder: &Path, version: SizeVersion) -> Option<u64> {
+    let text = fs::read_to_string(folder.join(SIZE_FILE)).ok()?;
     let numbers: Option<Vec<u64>> = text.split(' ').map(|number| number.parse().ok()).collect();
     match numbers?.as_slice() {
         [revision, checkpoints, bytes]

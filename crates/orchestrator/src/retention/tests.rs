@@ -5,27 +5,27 @@
 use std::fs::{self, File};
 
 use jiff::SignedDuration;
-use protocol::job::{JobId, JobRequest, State};
+use protocol::job::{JobId, JobRequest, JobState};
 use protocol::{EventKind, SessionId};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
 
-struct Scene {
+struct RetentionScene {
     data: TempDir,
-    keeper: Keeper,
+    keeper: RetentionTask,
     now: Timestamp,
 }
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-impl Scene {
+impl RetentionScene {
     async fn new(days: u64, size: u64) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let keeper = Keeper {
-            jobs: Jobs::open(data.path()).await.unwrap(),
-            store: Store::open(data.path()).await.unwrap(),
+        let keeper = RetentionTask {
+            jobs: JobStore::open(data.path()).await.unwrap(),
+            store: SessionStore::open(data.path()).await.unwrap(),
             data: data.path().to_path_buf(),
             retention: Retention {
                 age: Duration::from_secs(days * 86_400),
@@ -56,8 +56,8 @@ impl Scene {
         let ended = ended.map(|days| self.now - DAY * days);
         let job = Job {
             state: match ended {
-                Some(_) => State::Complete,
-                None => State::Running,
+                Some(_) => JobState::Complete,
+                None => JobState::Running,
             },
             epoch: 1,
             started: Some(self.now),
@@ -74,7 +74,7 @@ impl Scene {
             )
         };
         let begun = Job {
-            state: State::Queued,
+            state: JobState::Queued,
             ended: None,
             session: None,
             ..job.clone()
@@ -86,7 +86,7 @@ impl Scene {
             .change(job.clone(), Default::default())
             .await
             .unwrap();
-        let store::jobs::Changed::Saved(job) = changed else {
+        let store::jobs::ChangeResult::Saved(job) = changed else {
             panic!("nobody else changes it");
         };
         let workspace = self.folder(&job).workspace();
@@ -120,7 +120,7 @@ impl Scene {
 
 #[tokio::test]
 async fn jobs_that_ended_long_ago_are_forgotten_with_all_they_had() {
-    let scene = Scene::new(30, u64::MAX).await;
+    let scene = RetentionScene::new(30, u64::MAX).await;
     let (old, older) = (scene.job(Some(31), 1).await, scene.job(Some(400), 1).await);
     let (young, active) = (scene.job(Some(29), 1).await, scene.job(None, 1).await);
     assert_eq!(scene.round().await, 2);
@@ -134,7 +134,7 @@ async fn jobs_that_ended_long_ago_are_forgotten_with_all_they_had() {
 
 #[tokio::test]
 async fn when_all_are_too_large_the_longest_ended_go_first() {
-    let scene = Scene::new(365, 5 << 20).await;
+    let scene = RetentionScene::new(365, 5 << 20).await;
     let mut jobs = Vec::new();
     for days in [3, 1, 4, 2] {
         jobs.push(scene.job(Some(days), 2 << 20).await);
@@ -165,11 +165,11 @@ async fn when_all_are_too_large_the_longest_ended_go_first() {
 
 #[tokio::test]
 async fn what_a_crash_left_is_swept() {
-    let scene = Scene::new(30, u64::MAX).await;
+    let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1).await;
     let folder = scene.folder(&job);
     // The server died right after the record was deleted.
-    sweep::mark(&folder, job.session.as_ref()).unwrap();
+    orphans::mark(&folder, job.session.as_ref()).unwrap();
     assert!(
         scene
             .keeper
@@ -198,10 +198,10 @@ async fn what_a_crash_left_is_swept() {
 
 #[tokio::test]
 async fn a_job_that_was_woken_up_meanwhile_stays() {
-    let scene = Scene::new(30, u64::MAX).await;
+    let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(60), 1).await;
     let woken = Job {
-        state: State::Queued,
+        state: JobState::Queued,
         ended: None,
         ..job.clone()
     };
@@ -211,7 +211,7 @@ async fn a_job_that_was_woken_up_meanwhile_stays() {
         .change(woken, Default::default())
         .await
         .unwrap();
-    let Keeper {
+    let RetentionTask {
         jobs, store, data, ..
     } = &scene.keeper;
     assert!(!forget(jobs, store, data, &job).await.unwrap());
@@ -221,7 +221,7 @@ async fn a_job_that_was_woken_up_meanwhile_stays() {
 
 #[tokio::test]
 async fn a_job_is_measured_once_for_each_end() {
-    let scene = Scene::new(30, u64::MAX).await;
+    let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1 << 20).await;
     let measure = async |job: &Job| scene.keeper.measure(job).await.unwrap();
     let once = measure(&job).await;
@@ -235,7 +235,7 @@ async fn a_job_is_measured_once_for_each_end() {
     };
     assert!(measure(&later).await >= once + (1 << 20));
     let running = Job {
-        state: State::Running,
+        state: JobState::Running,
         ..job
     };
     assert!(measure(&running).await >= once + (1 << 20));
@@ -244,16 +244,16 @@ async fn a_job_is_measured_once_for_each_end() {
 
 #[tokio::test]
 async fn outputs_and_checkpoints_of_a_session_count() {
-    let scene = Scene::new(365, 5 << 20).await;
+    let scene = RetentionScene::new(365, 5 << 20).await;
     let (old, young) = (scene.job(Some(2), 1).await, scene.job(Some(1), 1).await);
     let store = &scene.keeper.store;
     let before = scene.keeper.measure(&old).await.unwrap();
     assert_eq!(scene.round().await, 0);
     let output = vec![b'a'; 3 << 20];
     let session = old.session.as_ref().unwrap();
-    store.keep_output(session, output).await.unwrap();
+    store.store_output(session, output).await.unwrap();
     let bytes = vec![b'b'; 3 << 20];
-    let hash = store::Hash(
+    let hash = store::ContentHash(
         sha2::Digest::finalize(sha2::Digest::chain_update(
             <sha2::Sha256 as sha2::Digest>::new(),
             &bytes,
@@ -267,7 +267,7 @@ async fn outputs_and_checkpoints_of_a_session_count() {
             content: hash,
         },
         mode: 0o644,
-        stamp: store::Stamp {
+        stamp: store::FileStamp {
             inode: 1,
             modified: 1,
             changed: 1,
@@ -285,7 +285,7 @@ async fn outputs_and_checkpoints_of_a_session_count() {
 
 #[tokio::test]
 async fn a_job_that_ends_above_the_size_begins_a_round() {
-    let scene = Scene::new(365, 2 << 20).await;
+    let scene = RetentionScene::new(365, 2 << 20).await;
     let old = scene.job(Some(1), 1 << 20).await;
     let (ended, ends) = mpsc::channel(8);
     let end = CancellationToken::new();
@@ -302,17 +302,17 @@ async fn a_job_that_ends_above_the_size_begins_a_round() {
 
 #[tokio::test]
 async fn a_clock_that_jumped_at_the_start_forgets_nothing() {
-    let scene = Scene::new(30, u64::MAX).await;
+    let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1).await;
     let jumped = scene.now + DAY * 60;
     for _ in 0..2 {
         // Restarts.
-        let mut calendar = Calendar::open(&scene.keeper).await;
+        let mut calendar = AgeClock::open(&scene.keeper).await;
         let now = calendar.now(jumped).await;
         assert_eq!(scene.keeper.round(now).await.unwrap().forgotten, 0);
     }
     assert!(scene.has(&job).await);
-    let mut calendar = Calendar::open(&scene.keeper).await;
+    let mut calendar = AgeClock::open(&scene.keeper).await;
     assert!(calendar.now(scene.now).await >= scene.now);
     // Without the jump the job would be deleted.
     assert_eq!(scene.keeper.round(jumped).await.unwrap().forgotten, 1);
@@ -320,7 +320,7 @@ async fn a_clock_that_jumped_at_the_start_forgets_nothing() {
 
 #[tokio::test]
 async fn rounds_end_when_the_server_does() {
-    let scene = Scene::new(30, u64::MAX).await;
+    let scene = RetentionScene::new(30, u64::MAX).await;
     let old = scene.job(Some(31), 1).await;
     let (_ended, ends) = mpsc::channel(8);
     let end = CancellationToken::new();

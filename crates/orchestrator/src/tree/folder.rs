@@ -13,9 +13,9 @@ use nix::sys::stat::{FileStat, fstatat};
 use super::open;
 
 #[derive(Debug)]
-pub(super) struct Folder(Dir);
+pub(super) struct TreeFolder(Dir);
 
-impl Folder {
+impl TreeFolder {
     pub(super) fn open(root: impl AsFd, path: &[u8]) -> io::Result<Self> {
         Ok(Self(Dir::from_fd(open::folder(root, path)?)?))
     }
@@ -55,7 +55,7 @@ impl Folder {
     }
 }
 
-impl AsFd for Folder {
+impl AsFd for TreeFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

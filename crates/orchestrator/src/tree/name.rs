@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 /// The longest path that most programs support. Deeper files cannot be accessed.
-pub(super) const LONGEST_PATH: usize = 4095;
+pub(super) const MAX_PATH_BYTES: usize = 4095;
 
 /// For display: invalid UTF-8 is replaced.
 pub(crate) fn shown(bytes: &[u8]) -> String {
@@ -83,7 +83,7 @@ pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
         }
         path.extend_from_slice(&component);
     }
-    (path.len() <= LONGEST_PATH).then_some(path)
+    (path.len() <= MAX_PATH_BYTES).then_some(path)
 }
 
 fn unescape_component(mut text: &[u8]) -> Vec<u8> {
@@ -96,7 +96,8 @@ fn unescape_component(mut text: &[u8]) -> Vec<u8> {
         };
         match escaped {
             Some((high, low)) => {
-                let byte = u8::try_from(high << 4 | low).expect("two hexadecimal digits fit into a byte");
+                let byte =
+                    u8::try_from(high << 4 | low).expect("two hexadecimal digits fit into a byte");
                 bytes.push(byte);
                 text = &rest[2..];
             }

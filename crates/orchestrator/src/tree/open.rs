@@ -12,7 +12,7 @@ use nix::sys::stat::{FileStat, Mode, fstat};
 use super::{Kind, kind};
 
 /// Flags of every open: follow no link, do not block on a FIFO, acquire no terminal, close on exec.
-const CAREFULLY: OFlag = OFlag::O_CLOEXEC
+const SAFE_OPEN_FLAGS: OFlag = OFlag::O_CLOEXEC
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_NONBLOCK)
     .union(OFlag::O_NOCTTY);
@@ -24,12 +24,12 @@ pub(super) fn root(folder: &Path) -> io::Result<OwnedFd> {
 
 /// Opens a folder below another one. The empty path reopens that one.
 pub(super) fn folder(root: impl AsFd, path: &[u8]) -> io::Result<OwnedFd> {
-    below(root.as_fd(), path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)
+    open_below(root.as_fd(), path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)
 }
 
 /// Opens a regular file below a folder. Checks the opened file, not the name.
 pub(super) fn file(root: impl AsFd, path: &[u8]) -> io::Result<(File, FileStat)> {
-    let opened = below(root.as_fd(), path, OFlag::O_RDONLY)?;
+    let opened = open_below(root.as_fd(), path, OFlag::O_RDONLY)?;
     let stat = fstat(&opened)?;
     if kind(&stat) != Kind::File {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
@@ -37,25 +37,31 @@ pub(super) fn file(root: impl AsFd, path: &[u8]) -> io::Result<(File, FileStat)>
     Ok((File::from(opened), stat))
 }
 
-fn below(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> io::Result<OwnedFd> {
-    match at_once(root, path, flags) {
+fn open_below(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> io::Result<OwnedFd> {
+    match open_with_openat2(root, path, flags) {
         // An old kernel, or a seccomp filter that does not know the call.
-        Err(Errno::ENOSYS | Errno::EPERM) => Ok(step_by_step(root, path, flags)?),
+        Err(Errno::ENOSYS | Errno::EPERM) => Ok(open_step_by_step(root, path, flags)?),
         opened => Ok(opened?),
     }
 }
 
-pub(super) fn at_once(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> nix::Result<OwnedFd> {
+pub(super) fn open_with_openat2(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlag,
+) -> nix::Result<OwnedFd> {
     let resolve = ResolveFlag::RESOLVE_BENEATH
         | ResolveFlag::RESOLVE_NO_SYMLINKS
         | ResolveFlag::RESOLVE_NO_MAGICLINKS
         | ResolveFlag::RESOLVE_NO_XDEV;
-    let how = OpenHow::new().flags(flags | CAREFULLY).resolve(resolve);
+    let how = OpenHow::new()
+        .flags(flags | SAFE_OPEN_FLAGS)
+        .resolve(resolve);
     let path = if path.is_empty() { b"." } else { path };
     openat2(root, path, how)
 }
 
-pub(super) fn step_by_step(
+pub(super) fn open_step_by_step(
     root: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlag,
@@ -69,5 +75,5 @@ pub(super) fn step_by_step(
         rest = &rest[end + 1..];
     }
     let from = held.as_ref().map_or(root, AsFd::as_fd);
-    openat(from, rest, flags | CAREFULLY, Mode::empty())
+    openat(from, rest, flags | SAFE_OPEN_FLAGS, Mode::empty())
 }

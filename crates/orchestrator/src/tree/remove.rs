@@ -19,7 +19,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use super::open;
 
 /// Names that are read per pass.
-const BATCH: usize = 1024;
+const NAME_BATCH_SIZE: usize = 1024;
 
 /// Removes a folder with its contents, if it exists. Blocks.
 pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
@@ -32,23 +32,23 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
         parent => parent?,
     };
     let name = CString::new(name.as_encoded_bytes())?;
-    if take_away(&parent, &name)? == Outcome::Gone {
+    if try_remove(&parent, &name)? == RemoveResult::Gone {
         return Ok(());
     }
-    let top = unlock(&parent, &name)?;
+    let top = open_writable(&parent, &name)?;
     let mut moved = 0;
-    each_name(&top, |name| {
-        if take_away(&top, name)? == Outcome::Gone {
+    for_each_name(&top, |name| {
+        if try_remove(&top, name)? == RemoveResult::Gone {
             return Ok(());
         }
-        let folder = unlock(&top, name)?;
-        each_name(&folder, |name| {
-            if take_away(&folder, name)? == Outcome::Gone {
+        let folder = open_writable(&top, name)?;
+        for_each_name(&folder, |name| {
+            if try_remove(&folder, name)? == RemoveResult::Gone {
                 return Ok(());
             }
             // Moving a folder changes its `..`, which requires write permission on it.
-            unlock(&folder, name)?;
-            lift(&folder, name, &top, &mut moved)
+            open_writable(&folder, name)?;
+            move_to_top(&folder, name, &top, &mut moved)
         })?;
         Ok(unlinkat(&top, name, UnlinkatFlags::RemoveDir)?)
     })?;
@@ -60,7 +60,7 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
 }
 
 /// Calls `act`, which removes the name, for every name until the folder is empty.
-fn each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<()> {
+fn for_each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<()> {
     loop {
         let mut reader = Dir::from_fd(open::folder(folder, b"")?)?;
         let mut names: Vec<CString> = Vec::new();
@@ -70,7 +70,7 @@ fn each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> io::Result<()>) -> 
             if !matches!(name.to_bytes(), b"." | b"..") {
                 names.push(name.to_owned());
             }
-            if names.len() == BATCH {
+            if names.len() == NAME_BATCH_SIZE {
                 break;
             }
         }
@@ -84,28 +84,28 @@ fn each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> io::Result<()>) -> 
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome {
+enum RemoveResult {
     Gone,
     /// A folder that is not empty.
     Full,
 }
 
-fn take_away(folder: impl AsFd, name: &CStr) -> io::Result<Outcome> {
+fn try_remove(folder: impl AsFd, name: &CStr) -> io::Result<RemoveResult> {
     match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
-        Ok(()) | Err(Errno::ENOENT) => return Ok(Outcome::Gone),
+        Ok(()) | Err(Errno::ENOENT) => return Ok(RemoveResult::Gone),
         // A folder: Linux returns EISDIR, POSIX specifies EPERM.
         Err(Errno::EISDIR | Errno::EPERM) => {}
         Err(error) => return Err(error.into()),
     }
     match unlinkat(&folder, name, UnlinkatFlags::RemoveDir) {
-        Ok(()) | Err(Errno::ENOENT) => Ok(Outcome::Gone),
-        Err(Errno::ENOTEMPTY | Errno::EEXIST) => Ok(Outcome::Full),
+        Ok(()) | Err(Errno::ENOENT) => Ok(RemoveResult::Gone),
+        Err(Errno::ENOTEMPTY | Errno::EEXIST) => Ok(RemoveResult::Full),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Opens a folder whatever its mode is, and sets its mode to 0700.
-fn unlock(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
+fn open_writable(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let open = || openat(&parent, name, flags, Mode::empty());
     let opened = match open() {
@@ -120,7 +120,7 @@ fn unlock(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
 }
 
 /// Moves a folder to the top level, under a free name.
-fn lift(folder: impl AsFd, name: &CStr, top: impl AsFd, moved: &mut u64) -> io::Result<()> {
+fn move_to_top(folder: impl AsFd, name: &CStr, top: impl AsFd, moved: &mut u64) -> io::Result<()> {
     loop {
         *moved += 1;
         let free = CString::new(format!(".removed-{moved}")).expect("the name has no zero byte");

@@ -25,7 +25,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn read(tree: &Tree, path: &str) -> Result<String, TreeError> {
+fn read(tree: &UntrustedTree, path: &str) -> Result<String, TreeError> {
     let (file, bytes) = tree.open_file(path)?;
     let mut text = String::new();
     file.take(bytes).read_to_string(&mut text).unwrap();
@@ -53,7 +53,7 @@ fn a_list_says_what_is_there_and_every_file_in_it_can_be_asked_for() {
     fs::write(home.path().join(OsStr::from_bytes(b"\xff\xfe")), "bytes").unwrap();
     symlink("/etc/passwd", home.path().join("link")).unwrap();
     mkfifo(&home.path().join("fifo"), Mode::S_IRWXU).unwrap();
-    let tree = Tree::open(home.path()).unwrap();
+    let tree = UntrustedTree::open(home.path()).unwrap();
     let listing = tree.list("", 100).unwrap();
     assert!(!listing.is_truncated);
     let shown: Vec<String> = listing
@@ -97,7 +97,7 @@ fn nothing_but_files_inside_can_be_opened() {
     symlink("folder", inside.join("around")).unwrap();
     mkfifo(&inside.join("fifo"), Mode::S_IRWXU).unwrap();
     let _socket = UnixListener::bind(inside.join("socket")).unwrap();
-    let tree = Tree::open(&inside).unwrap();
+    let tree = UntrustedTree::open(&inside).unwrap();
     let check = |path: &str, expect: &str| {
         let error = read(&tree, path).unwrap_err();
         assert_eq!(error.to_string(), expect);
@@ -155,14 +155,17 @@ fn kernels_with_and_without_the_one_call_refuse_the_same() {
         ("a/c", file, Err(Errno::ENOENT)),
     ] {
         let path = path.as_bytes();
-        assert_eq!(open::at_once(root.as_fd(), path, flags).map(drop), expect);
-        let stepped = open::step_by_step(root.as_fd(), path, flags);
+        assert_eq!(
+            open::open_with_openat2(root.as_fd(), path, flags).map(drop),
+            expect
+        );
+        let stepped = open::open_step_by_step(root.as_fd(), path, flags);
         assert_eq!(stepped.map(drop), expect);
     }
     // Only the error differs for a link in a parent.
     for path in [&b"to-a/b/file"[..], b"to-a"] {
-        assert!(open::at_once(root.as_fd(), path, folder).is_err());
-        assert!(open::step_by_step(root.as_fd(), path, folder).is_err());
+        assert!(open::open_with_openat2(root.as_fd(), path, folder).is_err());
+        assert!(open::open_step_by_step(root.as_fd(), path, folder).is_err());
     }
 }
 
@@ -179,13 +182,13 @@ fn a_walk_has_an_order_a_bound_and_no_fear_of_depth() {
         }
     }
     let walk = |most| {
-        let tree = Tree::open(home.path()).unwrap();
+        let tree = UntrustedTree::open(home.path()).unwrap();
         let mut seen = Vec::new();
         let walked = tree.walk(most, |visit| {
             seen.push(match visit {
-                Visit::Folder { path, is_empty, .. } => format!("{}/ {is_empty}", shown(path)),
-                Visit::Leaf(leaf) => shown(leaf.path),
-                Visit::Closed { path, .. } => format!("closed {}", path.len()),
+                TreeVisit::Folder { path, is_empty, .. } => format!("{}/ {is_empty}", shown(path)),
+                TreeVisit::Leaf(leaf) => shown(leaf.path),
+                TreeVisit::Closed { path, .. } => format!("closed {}", path.len()),
             });
             ControlFlow::Continue(())
         });
@@ -237,7 +240,7 @@ fn no_race_leads_outside() {
                 fs::remove_file(inside.join("name")).unwrap();
             }
         });
-        let tree = Tree::open(&inside).unwrap();
+        let tree = UntrustedTree::open(&inside).unwrap();
         let mut found = [0; 3];
         // Until each case was seen often, however fast the other thread is.
         while found.iter().any(|times| *times < 50) {
@@ -251,7 +254,7 @@ fn no_race_leads_outside() {
                 Err(error) => panic!("{error}"),
             }
             let walked = tree.walk(100, |visit| {
-                if let Visit::Leaf(leaf) = visit
+                if let TreeVisit::Leaf(leaf) = visit
                     && let Ok((mut file, _)) = leaf.open()
                 {
                     let mut text = String::new();

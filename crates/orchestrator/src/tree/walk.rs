@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 
 use nix::sys::stat::FileStat;
 
-use super::folder::Folder;
-use super::name::LONGEST_PATH;
-use super::{Kind, Tree, kind};
+use super::folder::TreeFolder;
+use super::name::MAX_PATH_BYTES;
+use super::{Kind, UntrustedTree, kind};
 
 /// A visited entry.
 #[derive(Debug)]
-pub(crate) enum Visit<'a> {
+pub(crate) enum TreeVisit<'a> {
     /// A folder, before its contents.
     Folder {
         path: &'a [u8],
@@ -25,21 +25,21 @@ pub(crate) enum Visit<'a> {
         is_empty: bool,
     },
     /// Anything else.
-    Leaf(Leaf<'a>),
+    Leaf(TreeLeaf<'a>),
     /// A folder that cannot be read.
     Closed { path: &'a [u8], error: io::Error },
 }
 
 /// A file, link or other entry that is not a folder.
 #[derive(Debug)]
-pub(crate) struct Leaf<'a> {
+pub(crate) struct TreeLeaf<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) stat: &'a FileStat,
-    folder: &'a Folder,
+    folder: &'a TreeFolder,
     name: &'a CStr,
 }
 
-impl Leaf<'_> {
+impl TreeLeaf<'_> {
     pub(crate) fn kind(&self) -> Kind {
         kind(self.stat)
     }
@@ -56,32 +56,32 @@ impl Leaf<'_> {
 
 /// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Walked {
+pub(crate) struct WalkResult {
     /// Whether the limit was reached and entries were skipped.
     pub(crate) is_cut: bool,
 }
 
 /// The folders of one level that are still to be visited, the next one last.
-struct Level {
+struct WalkLevel {
     /// Length of the parent's path.
     above: usize,
     folders: Vec<(CString, FileStat)>,
 }
 
-impl Tree {
+impl UntrustedTree {
     /// Visits at most this many names: the files of a folder by name, then its folders by name.
     pub(crate) fn walk(
         &self,
         most: u64,
-        mut visit: impl FnMut(Visit<'_>) -> ControlFlow<()>,
-    ) -> io::Result<Walked> {
+        mut visit: impl FnMut(TreeVisit<'_>) -> ControlFlow<()>,
+    ) -> io::Result<WalkResult> {
         let mut left = usize::try_from(most).unwrap_or(usize::MAX);
         let mut path = Vec::new();
         let mut is_cut = false;
-        let mut levels: Vec<Level> = Vec::new();
-        let top = Folder::open(&self.root, b"")?;
+        let mut levels: Vec<WalkLevel> = Vec::new();
+        let top = TreeFolder::open(&self.root, b"")?;
         match enter(&top, &mut path, None, &mut left, &mut visit)? {
-            ControlFlow::Break(()) => return Ok(Walked { is_cut }),
+            ControlFlow::Break(()) => return Ok(WalkResult { is_cut }),
             ControlFlow::Continue(entered) => {
                 is_cut |= entered.is_cut;
                 levels.push(entered.level);
@@ -98,50 +98,50 @@ impl Tree {
                 path.push(b'/');
             }
             path.extend_from_slice(name.to_bytes());
-            let entered = if path.len() > LONGEST_PATH {
+            let entered = if path.len() > MAX_PATH_BYTES {
                 Err(io::Error::other("its path is too long"))
             } else {
-                Folder::open(&self.root, &path).and_then(|folder| {
+                TreeFolder::open(&self.root, &path).and_then(|folder| {
                     enter(&folder, &mut path, Some(&stat), &mut left, &mut visit)
                 })
             };
             match entered {
-                Ok(ControlFlow::Break(())) => return Ok(Walked { is_cut }),
+                Ok(ControlFlow::Break(())) => return Ok(WalkResult { is_cut }),
                 Ok(ControlFlow::Continue(entered)) => {
                     is_cut |= entered.is_cut;
                     levels.push(entered.level);
                 }
                 Err(error) => {
-                    let closed = Visit::Closed { path: &path, error };
+                    let closed = TreeVisit::Closed { path: &path, error };
                     if visit(closed).is_break() {
-                        return Ok(Walked { is_cut });
+                        return Ok(WalkResult { is_cut });
                     }
                 }
             }
         }
-        Ok(Walked { is_cut })
+        Ok(WalkResult { is_cut })
     }
 }
 
-struct Entered {
-    level: Level,
+struct EnteredFolder {
+    level: WalkLevel,
     is_cut: bool,
 }
 
 /// Visits a folder and its files. Its subfolders are returned for later.
 fn enter(
-    folder: &Folder,
+    folder: &TreeFolder,
     path: &mut Vec<u8>,
     stat: Option<&FileStat>,
     left: &mut usize,
-    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
-) -> io::Result<ControlFlow<(), Entered>> {
+    visit: &mut impl FnMut(TreeVisit<'_>) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<(), EnteredFolder>> {
     let (names, is_cut) = folder.names(*left)?;
     *left -= names.len();
     let above = path.len();
     if let Some(stat) = stat {
         let is_empty = names.is_empty() && !is_cut;
-        let visited = Visit::Folder {
+        let visited = TreeVisit::Folder {
             path,
             stat,
             is_empty,
@@ -164,19 +164,19 @@ fn enter(
             path.push(b'/');
         }
         path.extend_from_slice(name.to_bytes());
-        let leaf = Leaf {
+        let leaf = TreeLeaf {
             path,
             stat: &stat,
             folder,
             name: &name,
         };
-        let flow = visit(Visit::Leaf(leaf));
+        let flow = visit(TreeVisit::Leaf(leaf));
         path.truncate(above);
         if flow.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
     folders.reverse();
-    let level = Level { above, folders };
-    Ok(ControlFlow::Continue(Entered { level, is_cut }))
+    let level = WalkLevel { above, folders };
+    Ok(ControlFlow::Continue(EnteredFolder { level, is_cut }))
 }

@@ -4,8 +4,10 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use egress::address::Class;
-use egress::{Host, Reason, Resolver, SystemResolver, Target, class_on_host, public_addresses};
+use egress::address::AddressClass;
+use egress::{
+    ConnectTarget, DenialReason, Host, Resolver, SystemResolver, classify_on_host, public_addresses,
+};
 use hmac::{Hmac, KeyInit, Mac};
 use protocol::job::Webhook;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -19,17 +21,17 @@ use tokio::sync::OnceCell;
 use crate::parts::chain;
 
 /// Timeout of a whole request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a delivery failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct DeliveryFailure {
     pub(super) reason: String,
     /// Retrying is useless.
     pub(super) is_final: bool,
 }
 
-impl Failed {
+impl DeliveryFailure {
     pub(super) fn for_now(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -37,7 +39,7 @@ impl Failed {
         }
     }
 
-    pub(super) fn for_ever(reason: impl Into<String>) -> Self {
+    pub(super) fn permanent(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
             is_final: true,
@@ -48,12 +50,12 @@ impl Failed {
 /// Sends requests. The client is created at the first one: loading certificates takes time and
 /// memory.
 #[derive(Debug)]
-pub(super) struct Poster {
+pub(super) struct WebhookClient {
     allows_private: bool,
     client: OnceCell<Client>,
 }
 
-impl Poster {
+impl WebhookClient {
     pub(super) fn new(allows_private: bool) -> Self {
         Self {
             allows_private,
@@ -61,7 +63,11 @@ impl Poster {
         }
     }
 
-    pub(super) async fn post(&self, webhook: &Webhook, delivery: &Delivery) -> Result<(), Failed> {
+    pub(super) async fn post(
+        &self,
+        webhook: &Webhook,
+        delivery: &Delivery,
+    ) -> Result<(), DeliveryFailure> {
         let url = self.check(&webhook.url)?;
         let mut request = self
             .client()
@@ -76,28 +82,34 @@ impl Poster {
         }
         match request.body(delivery.body.clone()).send().await {
             Ok(answer) if answer.status().is_success() => Ok(()),
-            Ok(answer) => Err(Failed::for_now(format!("it answers {}", answer.status()))),
-            Err(error) => Err(Failed {
-                is_final: is_refused(&error),
+            Ok(answer) => Err(DeliveryFailure::for_now(format!(
+                "it answers {}",
+                answer.status()
+            ))),
+            Err(error) => Err(DeliveryFailure {
+                is_final: is_not_public(&error),
                 // Without the URL, which may contain a secret.
                 reason: chain(&error.without_url()),
             }),
         }
     }
 
-    /// Checks literal addresses in the URL. Names are resolved by the client through [`Public`].
-    fn check(&self, url: &str) -> Result<Url, Failed> {
-        let url = Url::parse(url).map_err(|_| Failed::for_ever("its address is no URL"))?;
+    /// Checks literal addresses in the URL. Names are resolved by the client through [`PublicResolver`].
+    fn check(&self, url: &str) -> Result<Url, DeliveryFailure> {
+        let url =
+            Url::parse(url).map_err(|_| DeliveryFailure::permanent("its address is no URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(Failed::for_ever("its address is not one of the web"));
+            return Err(DeliveryFailure::permanent(
+                "its address is not one of the web",
+            ));
         }
         let host = Host::parse(url.host_str().unwrap_or_default());
-        let host = host.map_err(|error| Failed::for_ever(error.to_string()))?;
+        let host = host.map_err(|error| DeliveryFailure::permanent(error.to_string()))?;
         match host {
             Host::Address(address)
-                if !self.allows_private && class_on_host(address) != Class::Public =>
+                if !self.allows_private && classify_on_host(address) != AddressClass::Public =>
             {
-                Err(Failed::for_ever(format!(
+                Err(DeliveryFailure::permanent(format!(
                     "{address} is not a public address"
                 )))
             }
@@ -105,12 +117,12 @@ impl Poster {
         }
     }
 
-    async fn client(&self) -> Result<&Client, Failed> {
+    async fn client(&self) -> Result<&Client, DeliveryFailure> {
         let allows_private = self.allows_private;
         let make = || async move {
             let built = tokio::task::spawn_blocking(move || build(allows_private)).await;
-            let built = built.map_err(|error| Failed::for_now(error.to_string()))?;
-            built.map_err(|error| Failed::for_now(chain(&error)))
+            let built = built.map_err(|error| DeliveryFailure::for_now(error.to_string()))?;
+            built.map_err(|error| DeliveryFailure::for_now(chain(&error)))
         };
         self.client.get_or_try_init(make).await
     }
@@ -126,22 +138,22 @@ fn build(allows_private: bool) -> Result<Client, reqwest::Error> {
     let builder = Client::builder()
         .no_proxy()
         .redirect(Policy::none())
-        .timeout(PATIENCE)
+        .timeout(REQUEST_TIMEOUT)
         // Every request resolves its host again.
         .pool_max_idle_per_host(0)
         .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
     if allows_private {
         builder.build()
     } else {
-        builder.dns_resolver(Public).build()
+        builder.dns_resolver(PublicResolver).build()
     }
 }
 
 /// Resolves to public addresses only. The client connects to the addresses that were checked.
 #[derive(Debug, Clone, Copy)]
-struct Public;
+struct PublicResolver;
 
-impl Resolve for Public {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found = lookup(&SystemResolver, name.as_str()).await?;
@@ -156,15 +168,15 @@ async fn lookup(
 ) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
     let host = Host::parse(name)?;
     // The client sets the port of the URL.
-    Ok(public_addresses(resolver, &Target { host, port: 0 }).await?)
+    Ok(public_addresses(resolver, &ConnectTarget { host, port: 0 }).await?)
 }
 
 /// Whether the request was refused because its address is not public.
-fn is_refused(error: &reqwest::Error) -> bool {
+fn is_not_public(error: &reqwest::Error) -> bool {
     let mut source = error.source();
     while let Some(cause) = source {
-        if let Some(reason) = cause.downcast_ref::<Reason>() {
-            return matches!(reason, Reason::NotPublic { .. });
+        if let Some(reason) = cause.downcast_ref::<DenialReason>() {
+            return matches!(reason, DenialReason::NotPublic { .. });
         }
         source = cause.source();
     }

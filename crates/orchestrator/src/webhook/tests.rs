@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use jiff::SignedDuration;
-use protocol::job::{Job, JobId, JobRequest, State, Webhook};
-use store::jobs::{Along, DeliveryOutcome, Redelivery};
+use protocol::job::{Job, JobId, JobRequest, JobState, Webhook};
+use store::jobs::{ChangeExtras, DeliveryOutcome, Redelivery};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -20,19 +20,19 @@ use crate::own_network;
 
 /// A received request.
 #[derive(Debug)]
-struct Heard {
+struct ReceivedRequest {
     headers: HashMap<String, String>,
     body: String,
 }
 
 /// A server that answers each request with the next of these responses, and repeats the last one.
-struct Listener {
+struct WebhookServer {
     url: String,
-    heard: mpsc::UnboundedReceiver<Heard>,
+    heard: mpsc::UnboundedReceiver<ReceivedRequest>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Listener {
+impl WebhookServer {
     async fn start(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!(
@@ -63,28 +63,28 @@ impl Listener {
                 let answer =
                     format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
                 stream.write_all(answer.as_bytes()).await.unwrap();
-                let _ = sender.send(Heard { headers, body });
+                let _ = sender.send(ReceivedRequest { headers, body });
             }
         });
         Self { url, heard, task }
     }
 }
 
-impl Drop for Listener {
+impl Drop for WebhookServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-struct Scene {
+struct WebhookScene {
     _home: TempDir,
-    jobs: Jobs,
+    jobs: JobStore,
 }
 
-impl Scene {
+impl WebhookScene {
     async fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let jobs = Jobs::open(Path::new(home.path())).await.unwrap();
+        let jobs = JobStore::open(Path::new(home.path())).await.unwrap();
         Self { _home: home, jobs }
     }
 
@@ -114,13 +114,13 @@ impl Scene {
         );
         self.jobs.schedule(job.clone(), None).await.unwrap();
         let ended = Job {
-            state: State::Complete,
+            state: JobState::Complete,
             ended: Some(Timestamp::now()),
             ..job.clone()
         };
-        let along = Along {
+        let along = ChangeExtras {
             delivery: Some(body.to_owned()),
-            ..Along::default()
+            ..ChangeExtras::default()
         };
         self.jobs.change(ended, along).await.unwrap();
         job.id
@@ -135,8 +135,8 @@ impl Scene {
 
 #[tokio::test]
 async fn a_webhook_is_told_once_and_can_check_who_tells() {
-    let scene = Scene::new().await;
-    let mut listener = Listener::start(&["204 No Content"]).await;
+    let scene = WebhookScene::new().await;
+    let mut listener = WebhookServer::start(&["204 No Content"]).await;
     let (wake, end) = (Arc::new(Notify::new()), CancellationToken::new());
     let deliverer = tokio::spawn(run(
         scene.jobs.clone(),
@@ -184,15 +184,21 @@ fn signatures_are_those_of_everybody_else() {
 }
 
 /// Tries the due delivery once, as `deliver` does.
-async fn try_once(scene: &Scene, allows_private: bool) {
-    let poster = Arc::new(Poster::new(allows_private));
+async fn try_once(scene: &WebhookScene, allows_private: bool) {
+    let poster = Arc::new(WebhookClient::new(allows_private));
     let delivery = scene.only_due().await;
-    deliver(scene.jobs.clone(), poster, delivery, lanes::TIMEOUT).await;
+    deliver(
+        scene.jobs.clone(),
+        poster,
+        delivery,
+        limiter::DELIVERY_TIMEOUT,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn failures_are_tried_again_later_and_later_and_then_given_up() {
-    let scene = Scene::new().await;
+    let scene = WebhookScene::new().await;
     // A redirect is not a success and is not followed.
     let answers = &[
         "500 No",
@@ -200,9 +206,9 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
         "404 No",
         "200 OK",
     ];
-    let mut listener = Listener::start(answers).await;
+    let mut listener = WebhookServer::start(answers).await;
     scene.end_job(&listener.url, None, "body").await;
-    for (tries, wait) in (0..).zip(WAITS).take(3) {
+    for (tries, wait) in (0..).zip(RETRY_DELAYS).take(3) {
         assert_eq!(scene.only_due().await.tries, tries);
         let before = Timestamp::now();
         try_once(&scene, true).await;
@@ -210,7 +216,7 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
         listener.heard.recv().await.unwrap();
         let wait = SignedDuration::try_from(wait).unwrap();
         assert!(scene.due(before).await.is_empty());
-        let next = scene.jobs.next_due(before).await.unwrap().unwrap();
+        let next = scene.jobs.next_delivery_due(before).await.unwrap().unwrap();
         assert!(next >= before + wait && next <= after + wait, "{next}");
     }
     // Delivered: nothing is left.
@@ -224,7 +230,7 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
     let url = format!("http://{}/", closed.local_addr().unwrap());
     drop(closed);
     scene.end_job(&url, None, "body").await;
-    for _ in 0..WAITS.len() {
+    for _ in 0..RETRY_DELAYS.len() {
         try_once(&scene, true).await;
         assert_eq!(scene.due(Timestamp::MAX).await.len(), 1);
     }
@@ -234,22 +240,22 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
 
 #[tokio::test]
 async fn the_servers_own_public_address_is_not_told() {
-    if !own_network::entered("webhook::tests::the_servers_own_public_address_is_not_told") {
+    if !own_network::enter_or_rerun("webhook::tests::the_servers_own_public_address_is_not_told") {
         return;
     }
-    for own in own_network::OWN {
+    for own in own_network::OWN_ADDRESSES {
         // A request would be answered.
         TcpListener::bind((own.trim_matches(['[', ']']), 0))
             .await
             .unwrap();
     }
     for host in own_network::SPELLINGS {
-        let scene = Scene::new().await;
+        let scene = WebhookScene::new().await;
         scene
             .end_job(&format!("http://{host}:9/"), None, "body")
             .await;
         let due = scene.only_due().await;
-        let failed = attempt(&scene.jobs, &Poster::new(false), &due).await;
+        let failed = attempt(&scene.jobs, &WebhookClient::new(false), &due).await;
         let failed = failed.unwrap_err();
         assert!(failed.is_final, "{host}: {failed:?}");
         assert!(
@@ -261,7 +267,7 @@ async fn the_servers_own_public_address_is_not_told() {
 
 #[tokio::test]
 async fn nothing_of_the_servers_own_network_is_reached() {
-    let mut listener = Listener::start(&["200 OK"]).await;
+    let mut listener = WebhookServer::start(&["200 OK"]).await;
     let port = listener.url.split(['/', ':']).nth(4).unwrap().to_owned();
     for host in [
         "127.0.0.1",
@@ -271,11 +277,11 @@ async fn nothing_of_the_servers_own_network_is_reached() {
         "0.0.0.0",
         "127.1",
     ] {
-        let scene = Scene::new().await;
+        let scene = WebhookScene::new().await;
         scene
             .end_job(&format!("http://{host}:{port}/"), None, "body")
             .await;
-        let poster = Poster::new(false);
+        let poster = WebhookClient::new(false);
         let failed = attempt(&scene.jobs, &poster, &scene.only_due().await)
             .await
             .unwrap_err();
@@ -292,29 +298,29 @@ async fn nothing_of_the_servers_own_network_is_reached() {
         "no url",
         "gopher://127.0.0.1/",
     ] {
-        let scene = Scene::new().await;
+        let scene = WebhookScene::new().await;
         scene.end_job(url, None, "body").await;
         let delivery = scene.only_due().await;
-        let failed = attempt(&scene.jobs, &Poster::new(true), &delivery).await;
+        let failed = attempt(&scene.jobs, &WebhookClient::new(true), &delivery).await;
         assert!(failed.unwrap_err().is_final, "{url}");
     }
 }
 
 #[tokio::test]
 async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
-    let scene = Scene::new().await;
+    let scene = WebhookScene::new().await;
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?token=hidden", closed.local_addr().unwrap());
     drop(closed);
     scene.end_job(&url, Some("secret"), "body").await;
     let delivery = scene.only_due().await;
-    let failed = attempt(&scene.jobs, &Poster::new(true), &delivery)
+    let failed = attempt(&scene.jobs, &WebhookClient::new(true), &delivery)
         .await
         .unwrap_err();
     assert!(!failed.is_final);
     assert!(!failed.reason.contains("hidden"), "{failed:?}");
     // There is no wake-up.
-    let mut listener = Listener::start(&["200 OK"]).await;
+    let mut listener = WebhookServer::start(&["200 OK"]).await;
     scene.end_job(&listener.url, None, "other").await;
     let end = CancellationToken::new();
     let idle = Arc::new(Notify::new());
@@ -325,7 +331,7 @@ async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
 }
 
 /// An endpoint that accepts connections and never responds.
-async fn silent() -> (String, tokio::task::JoinHandle<()>) {
+async fn silent_endpoint() -> (String, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let task = tokio::spawn(async move {
@@ -339,13 +345,13 @@ async fn silent() -> (String, tokio::task::JoinHandle<()>) {
 
 #[tokio::test]
 async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
-    let scene = Scene::new().await;
-    let (dead, task) = silent().await;
+    let scene = WebhookScene::new().await;
+    let (dead, task) = silent_endpoint().await;
     // Due before all others, and more than can be in progress.
     for _ in 0..200 {
         scene.end_job_of("mallory", &dead, None, "body").await;
     }
-    let mut listener = Listener::start(&["200 OK"]).await;
+    let mut listener = WebhookServer::start(&["200 OK"]).await;
     let wake = Arc::new(Notify::new());
     let end = CancellationToken::new();
     let deliverer = tokio::spawn(run(scene.jobs.clone(), wake.clone(), true, end.clone()));
@@ -370,11 +376,11 @@ async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
 
 #[tokio::test]
 async fn what_is_skipped_is_a_failed_try_that_says_why() {
-    let scene = Scene::new().await;
-    let (dead, task) = silent().await;
+    let scene = WebhookScene::new().await;
+    let (dead, task) = silent_endpoint().await;
     let job = scene.end_job(&dead, None, "body").await;
     let due = scene.only_due().await;
-    let poster = Arc::new(Poster::new(true));
+    let poster = Arc::new(WebhookClient::new(true));
     let short = Duration::from_millis(10);
     let ended = deliver(scene.jobs.clone(), poster.clone(), due, short).await;
     assert!(ended.failed);
@@ -385,12 +391,14 @@ async fn what_is_skipped_is_a_failed_try_that_says_why() {
     let mut deliverer = Deliverer {
         jobs: scene.jobs.clone(),
         poster,
-        lanes: Lanes::default(),
+        lanes: DeliveryLimiter::default(),
         under_way: JoinSet::new(),
         held: HashMap::new(),
     };
-    while deliverer.lanes.admit(&endpoint, Instant::now()) != Admission::Skip {
-        deliverer.lanes.ended(&endpoint, true, lanes::TIMEOUT);
+    while deliverer.lanes.admit(&endpoint, Instant::now()) != DeliveryDecision::Skip {
+        deliverer
+            .lanes
+            .ended(&endpoint, true, limiter::DELIVERY_TIMEOUT);
     }
     let body = "unused".to_owned();
     let again = scene.jobs.redeliver(job, body, Timestamp::now());

@@ -5,32 +5,32 @@ use protocol::Spending;
 use protocol::job::{Artifact, Cause, Parked};
 use tracing::{error, info};
 
-use super::parking::{self, Setback};
-use super::{Ending, Left, Worker};
-use crate::artifact::{self, Bounds};
-use crate::job::{Change, End, Finish, cancelled};
-use crate::parts::{ChangeError, Patience, chain};
-use crate::starved;
+use super::parking::{self, TransientFailure};
+use super::{WorkResult, Worker, WorkerExit};
+use crate::artifact::{self, ZipLimits};
+use crate::exhaustion;
+use crate::job::{FinishedJob, JobChange, JobEnd, cancelled};
+use crate::parts::{ChangeError, StoreRetry, chain};
 
 /// Why packing failed.
-struct Unpacked {
+struct PackFailure {
     reason: String,
     /// Set if a resource of the server was exhausted.
-    setback: Option<Setback>,
+    setback: Option<TransientFailure>,
 }
 
 impl Worker {
-    pub(super) async fn leave(mut self, ending: Ending) -> Left {
+    pub(super) async fn leave(mut self, ending: WorkResult) -> WorkerExit {
         self.claimed.stopwatch.pause();
         match ending {
-            Ending::Ended { end, is_last } => self.finish(end, is_last).await,
-            Ending::Parked => self.park(None).await,
-            Ending::Deferred(setback) => self.defer(setback).await,
-            Ending::Lost => Left::Unknown,
+            WorkResult::Ended { end, is_last } => self.finish(end, is_last).await,
+            WorkResult::Parked => self.park(None).await,
+            WorkResult::Deferred(setback) => self.defer(setback).await,
+            WorkResult::Lost => WorkerExit::Unknown,
         }
     }
 
-    async fn finish(&mut self, end: End, is_last: bool) -> Left {
+    async fn finish(&mut self, end: JobEnd, is_last: bool) -> WorkerExit {
         let packed = self.pack().await;
         // The job may have been cancelled while it was packed.
         let (end, is_last) = if self.claimed.decide() {
@@ -40,12 +40,12 @@ impl Worker {
         };
         let (artifact, end) = match (packed, end) {
             (Ok(artifact), end) => (artifact, end),
-            (Err(unpacked), End::Complete) => {
+            (Err(unpacked), JobEnd::Complete) => {
                 // The next claim only has to pack.
                 if let Some(parked) = unpacked.setback.and_then(|setback| self.parked(&setback)) {
                     return self.park(Some(parked)).await;
                 }
-                (None, End::failed(Cause::Artifact, unpacked.reason))
+                (None, JobEnd::failed(Cause::Artifact, unpacked.reason))
             }
             (Err(unpacked), end) => {
                 self.note("artifact", unpacked.reason);
@@ -53,11 +53,13 @@ impl Worker {
             }
         };
         match &end {
-            End::Complete => self.note("job", "complete"),
-            End::Failed(failure) => self.note("job", format_args!("failed: {}", failure.message)),
+            JobEnd::Complete => self.note("job", "complete"),
+            JobEnd::Failed(failure) => {
+                self.note("job", format_args!("failed: {}", failure.message))
+            }
         }
         let ran_millis = self.claimed.stopwatch.millis();
-        let change = Change::Finish(Box::new(Finish {
+        let change = JobChange::Finish(Box::new(FinishedJob {
             epoch: self.claimed.epoch,
             ran_millis,
             end,
@@ -69,15 +71,15 @@ impl Worker {
             },
         }));
         match self.write_end(change, is_last).await {
-            Ok(true) => Left::Ended,
+            Ok(true) => WorkerExit::Ended,
             Ok(false) => self.park(None).await,
-            Err(error) => self.lost(&error),
+            Err(error) => self.exit_unknown(&error),
         }
     }
 
     /// Stores the end; false if a new message must be handled first.
-    async fn write_end(&mut self, change: Change, is_last: bool) -> Result<bool, ChangeError> {
-        let mut patience = Patience::new(self.claimed.parked.clone());
+    async fn write_end(&mut self, change: JobChange, is_last: bool) -> Result<bool, ChangeError> {
+        let mut patience = StoreRetry::new(self.claimed.parked.clone());
         loop {
             match self.try_end(&change, is_last).await {
                 Err(ChangeError::Store(error)) => patience.wait(error).await?,
@@ -86,7 +88,7 @@ impl Worker {
         }
     }
 
-    async fn try_end(&mut self, change: &Change, is_last: bool) -> Result<bool, ChangeError> {
+    async fn try_end(&mut self, change: &JobChange, is_last: bool) -> Result<bool, ChangeError> {
         let Self { parts, job, .. } = self;
         loop {
             if !is_last && job.messages > self.progress.turns {
@@ -100,25 +102,26 @@ impl Worker {
     }
 
     /// Parks the job, or ends it if it was parked for too long.
-    async fn defer(&mut self, setback: Setback) -> Left {
+    async fn defer(&mut self, setback: TransientFailure) -> WorkerExit {
         if let Some(parked) = self.parked(&setback) {
             return self.park(Some(parked)).await;
         }
         let longest = self.parts.config.outages.longest_parked.as_secs();
         let reason = setback.reason;
         let message = format!("{reason}; it was parked for {longest} seconds in vain");
-        self.finish(End::failed(setback.cause, message), true).await
+        self.finish(JobEnd::failed(setback.cause, message), true)
+            .await
     }
 
     /// The parking record of the job; `None` if it was parked for too long.
-    fn parked(&self, setback: &Setback) -> Option<Parked> {
+    fn parked(&self, setback: &TransientFailure) -> Option<Parked> {
         let has_progressed = self.progress.replies > self.replies_before;
         let before = self.job.parked.as_ref().filter(|_| !has_progressed);
         let settings = &self.parts.config.outages;
         parking::park(setback, before, settings, Timestamp::now(), fastrand::f64())
     }
 
-    async fn park(&mut self, parked: Option<Parked>) -> Left {
+    async fn park(&mut self, parked: Option<Parked>) -> WorkerExit {
         match &parked {
             None => self.note("job", "left to a later claim"),
             Some(parked) => {
@@ -135,29 +138,33 @@ impl Worker {
                 );
             }
         }
-        let change = Change::Park {
+        let change = JobChange::Park {
             epoch: self.claimed.epoch,
             ran_millis: self.claimed.stopwatch.millis(),
             parked,
         };
         let give_up = self.claimed.parked.clone();
-        match self.parts.insist(&mut self.job, change, &give_up).await {
-            Ok(()) => Left::Queued,
-            Err(error) => self.lost(&error),
+        match self
+            .parts
+            .change_with_retry(&mut self.job, change, &give_up)
+            .await
+        {
+            Ok(()) => WorkerExit::Queued,
+            Err(error) => self.exit_unknown(&error),
         }
     }
 
     /// The record is unchanged, so the next server recovers the job.
-    fn lost(&self, error: &ChangeError) -> Left {
+    fn exit_unknown(&self, error: &ChangeError) -> WorkerExit {
         error!(job = %self.job.id, error = %chain(error), "cannot store the end of a worker");
-        Left::Unknown
+        WorkerExit::Unknown
     }
 
     /// Packs the workspace, if there is one.
-    async fn pack(&self) -> Result<Option<Artifact>, Unpacked> {
+    async fn pack(&self) -> Result<Option<Artifact>, PackFailure> {
         let workspace = self.folder.workspace();
         let output = self.folder.output();
-        let bounds = Bounds::of(self.parts.config.largest_zip);
+        let bounds = ZipLimits::of(self.parts.config.largest_zip);
         let pack = move || match workspace.symlink_metadata() {
             Ok(_) => artifact::pack(&workspace, &output, bounds).map(Some),
             // The job ended before its workspace was created.
@@ -167,13 +174,13 @@ impl Worker {
             Ok(Ok(artifact)) => Ok(artifact),
             Ok(Err(error)) => {
                 let reason = chain(&error);
-                let what = starved::what_ran_out(&error);
-                Err(Unpacked {
-                    setback: what.map(|what| Setback::starved(what, &reason)),
+                let what = exhaustion::what_ran_out(&error);
+                Err(PackFailure {
+                    setback: what.map(|what| TransientFailure::starved(what, &reason)),
                     reason,
                 })
             }
-            Err(_) => Err(Unpacked {
+            Err(_) => Err(PackFailure {
                 reason: "the packing broke: this is a bug in hotcell".to_owned(),
                 setback: None,
             }),

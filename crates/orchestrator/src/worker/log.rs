@@ -15,9 +15,9 @@ use protocol::{Block, Event, EventKind, Outcome};
 use tracing::warn;
 
 /// Maximum bytes of the file.
-const LONGEST: u64 = 64 << 20;
+const MAX_LOG_BYTES: u64 = 64 << 20;
 /// Maximum bytes of one entry's text.
-const LONGEST_TEXT: usize = 16 << 10;
+const MAX_ENTRY_BYTES: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(crate) struct JobLog {
@@ -103,8 +103,8 @@ impl JobLog {
             return;
         };
         let mut text = text.to_string();
-        if text.len() > LONGEST_TEXT {
-            let end = text.floor_char_boundary(LONGEST_TEXT);
+        if text.len() > MAX_ENTRY_BYTES {
+            let end = text.floor_char_boundary(MAX_ENTRY_BYTES);
             text.truncate(end);
             text.push('…');
         }
@@ -112,7 +112,7 @@ impl JobLog {
         let what = shown(&what.replace(['\n', '\t'], " "));
         let mut entry = format!("{time:.3} {what}: {text}\n");
         self.length += entry.len() as u64;
-        let is_full = self.length > LONGEST;
+        let is_full = self.length > MAX_LOG_BYTES;
         if is_full {
             entry = format!("{time:.3} log: it is full, and nothing more is written to it\n");
         }

@@ -5,21 +5,21 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use protocol::job::{Cause, Parked};
 
-use crate::config::Outages;
+use crate::config::OutagePolicy;
 
 /// Maximum wait that a provider may request.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+const MAX_REQUESTED_WAIT: Duration = Duration::from_secs(3600);
 
 /// A transient failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setback {
+pub(crate) struct TransientFailure {
     pub(crate) cause: Cause,
     pub(crate) reason: String,
     /// Minimum wait, if the provider requested one.
     pub(crate) asked_wait: Option<Duration>,
 }
 
-impl Setback {
+impl TransientFailure {
     /// A resource of the server is exhausted.
     pub(crate) fn starved(what: &str, message: &str) -> Self {
         Self {
@@ -36,9 +36,9 @@ impl Setback {
 /// are spread over the upper half of their range, so that jobs that failed together do not resume
 /// together.
 pub(crate) fn park(
-    setback: &Setback,
+    setback: &TransientFailure,
     before: Option<&Parked>,
-    settings: &Outages,
+    settings: &OutagePolicy,
     now: Timestamp,
     random: f64,
 ) -> Option<Parked> {
@@ -51,7 +51,10 @@ pub(crate) fn park(
     let full = settings.first_wait.saturating_mul(doubled);
     let full = full.min(settings.longest_wait);
     let own = full.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0);
-    let asked = setback.asked_wait.unwrap_or_default().min(LONGEST_ASKED);
+    let asked = setback
+        .asked_wait
+        .unwrap_or_default()
+        .min(MAX_REQUESTED_WAIT);
     let wait = SignedDuration::try_from(own.max(asked)).unwrap_or(SignedDuration::MAX);
     Some(Parked {
         cause: setback.cause,
@@ -69,15 +72,15 @@ mod tests {
 
     use super::*;
 
-    const SETTINGS: Outages = Outages {
+    const SETTINGS: OutagePolicy = OutagePolicy {
         first_wait: Duration::from_secs(5),
         longest_wait: Duration::from_secs(300),
         longest_parked: Duration::from_secs(86_400),
         failures_to_open: 3,
     };
 
-    fn setback(asked: Option<u64>) -> Setback {
-        Setback {
+    fn setback(asked: Option<u64>) -> TransientFailure {
+        TransientFailure {
             cause: Cause::Provider,
             reason: "status 529".to_owned(),
             asked_wait: asked.map(Duration::from_secs),

@@ -7,58 +7,58 @@ use std::time::Duration;
 
 use agent::Budget;
 use audit::AuditLog;
-use egress::{Allow, RuleError};
+use egress::{AllowList, RuleError};
 use protocol::job::{Job, JobBackend, JobRequest, JobStrength};
-use sandbox::{Backend, Limits, Network, SandboxSpec, Strength};
+use sandbox::{Backend, Network, SandboxLimits, SandboxSpec, Strength};
 
-use crate::config::{Config, Policy};
+use crate::config::{JobPolicy, ServerConfig};
 use crate::folder::JobFolder;
 
 /// How much longer than the job's deadline the sandbox lives, so that the worker can end the job
 /// gracefully.
-const SLACK: Duration = Duration::from_secs(60);
+const SANDBOX_SLACK: Duration = Duration::from_secs(60);
 
 /// How many full waits an interactive job may have under one claim. Then it ends; a later message
 /// requeues it.
-const WAITS: u32 = 12;
+const MAX_FULL_WAITS: u32 = 12;
 
 /// How long a job may run, over all claims.
-pub(crate) fn timeout(request: &JobRequest, policy: &Policy) -> Duration {
+pub(crate) fn timeout(request: &JobRequest, policy: &JobPolicy) -> Duration {
     let wanted = request.timeout.map(Duration::from_secs);
     wanted.map_or(policy.timeout, |wanted| wanted.min(policy.timeout))
 }
 
 /// How long a job may wait for messages under one claim.
-pub(crate) fn patience(request: &JobRequest, config: &Config) -> Duration {
+pub(crate) fn message_wait(request: &JobRequest, config: &ServerConfig) -> Duration {
     if request.interactive {
-        config.linger.saturating_mul(WAITS)
+        config.linger.saturating_mul(MAX_FULL_WAITS)
     } else {
         config.linger
     }
 }
 
 /// The worker enforces the run time, because waiting does not count.
-pub(crate) fn budget(request: &JobRequest, policy: &Policy) -> Budget {
+pub(crate) fn budget(request: &JobRequest, policy: &JobPolicy) -> Budget {
     let wanted = &request.budget;
     let ceiling = &policy.budget;
     Budget {
-        cost: least(wanted.cost, ceiling.cost),
-        tokens: least(wanted.tokens, ceiling.tokens),
-        turns: least(wanted.turns, ceiling.turns),
+        cost: min_option(wanted.cost, ceiling.cost),
+        tokens: min_option(wanted.tokens, ceiling.tokens),
+        turns: min_option(wanted.turns, ceiling.turns),
         time: None,
     }
 }
 
-fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+fn min_option<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if one < other { one } else { other }),
         (one, other) => one.or(other),
     }
 }
 
-pub(crate) fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
+pub(crate) fn limits(request: &JobRequest, ceiling: &SandboxLimits) -> SandboxLimits {
     let wanted = &request.limits;
-    Limits {
+    SandboxLimits {
         memory: wanted.memory.unwrap_or(ceiling.memory).min(ceiling.memory),
         cpus: wanted.cpus.unwrap_or(ceiling.cpus).min(ceiling.cpus),
         pids: wanted.pids.unwrap_or(ceiling.pids).min(ceiling.pids),
@@ -72,7 +72,7 @@ pub(crate) fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
 }
 
 /// The sandbox backend of a job.
-pub(crate) fn backend(request: &JobRequest, policy: &Policy) -> Backend {
+pub(crate) fn backend(request: &JobRequest, policy: &JobPolicy) -> Backend {
     match request.backend {
         None => policy.sandbox.backend,
         Some(JobBackend::Auto) => Backend::Auto,
@@ -87,7 +87,7 @@ pub(crate) fn backend(request: &JobRequest, policy: &Policy) -> Backend {
 }
 
 /// The required strength of the walls. A job can only raise the server's minimum.
-pub(crate) fn require(request: &JobRequest, policy: &Policy) -> Strength {
+pub(crate) fn require(request: &JobRequest, policy: &JobPolicy) -> Strength {
     let wanted = match request.require {
         None => Strength::None,
         Some(JobStrength::Namespaces) => Strength::Namespaces,
@@ -98,13 +98,13 @@ pub(crate) fn require(request: &JobRequest, policy: &Policy) -> Strength {
 }
 
 /// The network rules of all jobs plus those of this job.
-pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, RuleError> {
+pub(crate) fn network(request: &JobRequest, policy: &JobPolicy) -> Result<Network, RuleError> {
     let mut rules = match &policy.sandbox.network {
         Network::Off => Vec::new(),
         Network::Allow(allow) => allow.rules().to_vec(),
         Network::Gated(gate) => gate.hosts().policy().allowed(),
     };
-    for rule in Allow::parse(&request.network)?.rules() {
+    for rule in AllowList::parse(&request.network)?.rules() {
         if !rules.contains(rule) {
             rules.push(rule.clone());
         }
@@ -112,7 +112,7 @@ pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, 
     Ok(if rules.is_empty() {
         Network::Off
     } else {
-        Network::Allow(Allow::new(rules))
+        Network::Allow(AllowList::new(rules))
     })
 }
 
@@ -131,7 +131,7 @@ fn real_workspace(folder: &JobFolder) -> PathBuf {
 pub(crate) fn spec(
     job: &Job,
     folder: &JobFolder,
-    config: &Config,
+    config: &ServerConfig,
     ran: Duration,
     audit: Arc<AuditLog>,
 ) -> Result<SandboxSpec, RuleError> {
@@ -139,8 +139,8 @@ pub(crate) fn spec(
     let request = &job.request;
     let wall = timeout(request, policy)
         .saturating_sub(ran)
-        .saturating_add(patience(request, config))
-        .saturating_add(SLACK);
+        .saturating_add(message_wait(request, config))
+        .saturating_add(SANDBOX_SLACK);
     let mut limits = limits(request, &policy.sandbox.limits);
     limits.wall = Some(limits.wall.map_or(wall, |ceiling| ceiling.min(wall)));
     Ok(SandboxSpec {

@@ -3,10 +3,10 @@
 use protocol::{Block, Event, EventKind, Outcome, Spending};
 
 /// Maximum bytes of a job's answer; longer replies are cut.
-const LONGEST_ANSWER: usize = 256 << 10;
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Progress {
+pub(crate) struct SessionProgress {
     /// Turns that were started; equals the number of messages that the agent has received.
     pub(crate) turns: u32,
     /// The outcome of the last turn; `None` if no turn was started or one is in progress.
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     pub(crate) seq: u64,
 }
 
-impl Progress {
+impl SessionProgress {
     pub(crate) fn of(history: &[Event]) -> Self {
         let mut progress = Self {
             turns: 0,
@@ -88,9 +88,9 @@ fn text_of(content: &[Block]) -> Option<String> {
     let text = text.trim();
     match text.len() {
         0 => None,
-        1..=LONGEST_ANSWER => Some(text.to_owned()),
+        1..=MAX_ANSWER_BYTES => Some(text.to_owned()),
         _ => {
-            let end = text.floor_char_boundary(LONGEST_ANSWER);
+            let end = text.floor_char_boundary(MAX_ANSWER_BYTES);
             Some(format!("{}…", &text[..end]))
         }
     }

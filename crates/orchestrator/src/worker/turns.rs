@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::job::Cause;
-use protocol::{Command, EventKind, Outcome};
+use protocol::{AgentCommand, EventKind, Outcome};
 use store::StoreError;
 use tokio::time::{Instant, sleep_until};
 
-use super::parking::Setback;
-use super::talk::Talk;
-use super::verdict::{Next, Stop, end_of_stop, next};
-use super::{Ending, GRACE, Worker};
-use crate::job::{Change, End};
+use super::agent_task::AgentTask;
+use super::parking::TransientFailure;
+use super::verdict::{AfterTurn, StopReason, end_of_stop, next};
+use super::{INTERRUPT_GRACE_PERIOD, WorkResult, Worker};
+use crate::job::{JobChange, JobEnd};
 use crate::parts::ChangeError;
 
 /// Minimum wait for a message, even if other jobs need the slot.
-const SHORTEST_WAIT: Duration = Duration::from_secs(10);
+const MIN_MESSAGE_WAIT: Duration = Duration::from_secs(10);
 
-enum Turn {
+enum TurnEnd {
     /// The agent reported the end.
     Over,
     /// It was stopped, and the agent did not report the end in time.
-    Stopped(Stop),
+    Stopped(StopReason),
     /// The agent refused to start it.
     Refused(String),
     /// The agent is gone.
@@ -33,32 +33,36 @@ enum Turn {
 
 impl Worker {
     /// The first command for the agent: continue an interrupted turn, or else the next message.
-    pub(super) async fn first_command(&self) -> Result<Option<Command>, StoreError> {
+    pub(super) async fn first_command(&self) -> Result<Option<AgentCommand>, StoreError> {
         if self.progress.is_in_turn() || self.progress.transient_failure().is_some() {
-            Ok(Some(Command::Continue))
+            Ok(Some(AgentCommand::Continue))
         } else {
             self.next_message().await
         }
     }
 
     /// The first message that the agent has not received, by the number of turns.
-    async fn next_message(&self) -> Result<Option<Command>, StoreError> {
+    async fn next_message(&self) -> Result<Option<AgentCommand>, StoreError> {
         let number = self.progress.turns + 1;
         let messages = self.parts.jobs.messages(self.job.id, number).await?;
         let next = messages
             .into_iter()
             .find(|message| message.number == number);
-        Ok(next.map(|message| Command::prompt(message.text)))
+        Ok(next.map(|message| AgentCommand::prompt(message.text)))
     }
 
     /// Runs turns until there is nothing more to do.
-    pub(super) async fn converse(&mut self, talk: &mut Talk, first: Command) -> Ending {
+    pub(super) async fn run_turns(
+        &mut self,
+        talk: &mut AgentTask,
+        first: AgentCommand,
+    ) -> WorkResult {
         let mut command = first;
         loop {
-            if let Err(ending) = self.perform(talk, command).await {
+            if let Err(ending) = self.run_turn(talk, command).await {
                 return ending;
             }
-            command = match self.what_next(talk).await {
+            command = match self.next_command(talk).await {
                 Ok(command) => command,
                 Err(ending) => return ending,
             };
@@ -66,30 +70,36 @@ impl Worker {
     }
 
     /// Runs one turn to its end. An error ends the work on the job.
-    async fn perform(&mut self, talk: &mut Talk, command: Command) -> Result<(), Ending> {
+    async fn run_turn(
+        &mut self,
+        talk: &mut AgentTask,
+        command: AgentCommand,
+    ) -> Result<(), WorkResult> {
         talk.say(command).await;
-        let (turn, stop) = self.hear_turn(talk).await;
+        let (turn, stop) = self.follow_turn(talk).await;
         // Interrupts of this turn do not apply to the next one.
         self.interrupts.mark_unchanged();
         match (turn, stop) {
-            (Turn::Refused(reason), _) => Err(Ending::last(End::failed(Cause::Agent, reason))),
-            (Turn::Stopped(stop), _) => Err(self.stopped(stop)),
-            (Turn::Broken, None) => Err(talk.failure().await),
-            (Turn::Broken, Some(stop)) => Err(self.stopped(stop)),
-            (Turn::Over, None) => Ok(()),
+            (TurnEnd::Refused(reason), _) => {
+                Err(WorkResult::last(JobEnd::failed(Cause::Agent, reason)))
+            }
+            (TurnEnd::Stopped(stop), _) => Err(self.stopped(stop)),
+            (TurnEnd::Broken, None) => Err(talk.failure().await),
+            (TurnEnd::Broken, Some(stop)) => Err(self.stopped(stop)),
+            (TurnEnd::Over, None) => Ok(()),
             // A turn that completed just in time counts, unless the job was cancelled.
-            (Turn::Over, Some(Stop::Deadline | Stop::Stuck))
+            (TurnEnd::Over, Some(StopReason::Deadline | StopReason::Stuck))
                 if self.progress.outcome == Some(Outcome::Done) =>
             {
                 Ok(())
             }
-            (Turn::Over, Some(stop)) => Err(self.stopped(stop)),
+            (TurnEnd::Over, Some(stop)) => Err(self.stopped(stop)),
         }
     }
 
     /// Handles events until the turn is over, and stops the turn if necessary. Returns the reason
     /// if it was stopped.
-    async fn hear_turn(&mut self, talk: &mut Talk) -> (Turn, Option<Stop>) {
+    async fn follow_turn(&mut self, talk: &mut AgentTask) -> (TurnEnd, Option<StopReason>) {
         let claimed = self.claimed.clone();
         let clock = self.parts.clock.clone();
         let stuck_after = self.parts.config.stuck_after;
@@ -101,65 +111,69 @@ impl Worker {
             let asked = tokio::select! {
                 biased;
                 () = claimed.parked.cancelled() => {
-                    return (Turn::Stopped(Stop::Parked), stop);
+                    return (TurnEnd::Stopped(StopReason::Parked), stop);
                 }
                 event = talk.hear() => {
                     let Some(event) = event else {
-                        return (Turn::Broken, stop);
+                        return (TurnEnd::Broken, stop);
                     };
                     last_sign = clock.now();
                     self.hear(&event);
                     match event.kind {
-                        EventKind::TurnEnded { .. } => return (Turn::Over, stop),
+                        EventKind::TurnEnded { .. } => return (TurnEnd::Over, stop),
                         // No turn was started, so none will end.
                         EventKind::CommandRefused { reason } => {
-                            return (Turn::Refused(reason), stop);
+                            return (TurnEnd::Refused(reason), stop);
                         }
                         _ => continue,
                     }
                 }
                 Ok(()) = self.interrupts.changed() => {
-                    talk.say(Command::Interrupt).await;
+                    talk.say(AgentCommand::Interrupt).await;
                     continue;
                 }
-                () = until(give_up) => return (Turn::Stopped(stop.unwrap_or(Stop::Stuck)), stop),
-                () = claimed.cancelled.cancelled(), if stop.is_none() => Stop::Cancelled,
-                () = clock.sleep_until(deadline), if stop.is_none() => Stop::Deadline,
-                () = clock.sleep_until(last_sign.saturating_add(stuck_after)), if stop.is_none() => Stop::Stuck,
+                () = until(give_up) => return (TurnEnd::Stopped(stop.unwrap_or(StopReason::Stuck)), stop),
+                () = claimed.cancelled.cancelled(), if stop.is_none() => StopReason::Cancelled,
+                () = clock.sleep_until(deadline), if stop.is_none() => StopReason::Deadline,
+                () = clock.sleep_until(last_sign.saturating_add(stuck_after)), if stop.is_none() => StopReason::Stuck,
             };
             stop = Some(asked);
-            give_up = Some(Instant::now() + GRACE);
-            talk.say(Command::Interrupt).await;
+            give_up = Some(Instant::now() + INTERRUPT_GRACE_PERIOD);
+            talk.say(AgentCommand::Interrupt).await;
         }
     }
 
     /// After a turn: returns the next message, waiting for it if necessary. An error ends the work
     /// on the job.
-    async fn what_next(&mut self, talk: &mut Talk) -> Result<Command, Ending> {
+    async fn next_command(&mut self, talk: &mut AgentTask) -> Result<AgentCommand, WorkResult> {
         if let Some(reason) = self.progress.transient_failure() {
             let asked = self.asked_wait.lock();
-            return Err(Ending::Deferred(Setback {
+            return Err(WorkResult::Deferred(TransientFailure {
                 cause: Cause::Provider,
                 reason: reason.to_owned(),
                 asked_wait: *asked.unwrap_or_else(PoisonError::into_inner),
             }));
         }
-        if let Some(command) = self.next_message().await.map_err(Ending::store)? {
+        if let Some(command) = self.next_message().await.map_err(WorkResult::store)? {
             return Ok(command);
         }
         let outcome = self.progress.outcome.clone().unwrap_or(Outcome::Done);
         match next(&outcome, self.job.request.interactive) {
-            Next::End(end) => Err(Ending::unless_spoken(end)),
-            Next::Wait(end) => self.wait(talk, end).await,
+            AfterTurn::End(end) => Err(WorkResult::unless_messaged(end)),
+            AfterTurn::Wait(end) => self.wait(talk, end).await,
         }
     }
 
     /// Waits for a message, as long as the job may.
-    async fn wait(&mut self, talk: &mut Talk, end: End) -> Result<Command, Ending> {
+    async fn wait(
+        &mut self,
+        talk: &mut AgentTask,
+        end: JobEnd,
+    ) -> Result<AgentCommand, WorkResult> {
         let claimed = self.claimed.clone();
         claimed.stopwatch.pause();
         let (epoch, ran_millis) = (claimed.epoch, claimed.stopwatch.millis());
-        self.change(Change::Wait { epoch, ran_millis }).await?;
+        self.change(JobChange::Wait { epoch, ran_millis }).await?;
         let begun = Instant::now();
         let mut until = begun + self.parts.config.linger.min(self.patience);
         let ending = self.parts.ending.clone();
@@ -169,10 +183,10 @@ impl Worker {
         let command = loop {
             tokio::select! {
                 biased;
-                () = claimed.parked.cancelled() => return Err(Ending::Parked),
-                () = claimed.cancelled.cancelled() => return Err(self.stopped(Stop::Cancelled)),
+                () = claimed.parked.cancelled() => return Err(WorkResult::Parked),
+                () = claimed.cancelled.cancelled() => return Err(self.stopped(StopReason::Cancelled)),
                 () = claimed.spoken.notified() => {
-                    if let Some(command) = self.next_message().await.map_err(Ending::store)? {
+                    if let Some(command) = self.next_message().await.map_err(WorkResult::store)? {
                         break command;
                     }
                 }
@@ -182,35 +196,37 @@ impl Worker {
                 },
                 () = claimed.pressed.cancelled(), if !is_pressed => {
                     is_pressed = true;
-                    until = until.min(begun + SHORTEST_WAIT);
+                    until = until.min(begun + MIN_MESSAGE_WAIT);
                 }
-                () = sleep_until(until) => return Err(Ending::unless_spoken(end)),
-                () = ending.cancelled() => return Err(Ending::unless_spoken(end)),
+                () = sleep_until(until) => return Err(WorkResult::unless_messaged(end)),
+                () = ending.cancelled() => return Err(WorkResult::unless_messaged(end)),
             }
         };
         claimed.set_waiting(None);
         self.patience = self.patience.saturating_sub(begun.elapsed());
-        claimed.stopwatch.go_on();
-        self.change(Change::GoOn { epoch }).await?;
+        claimed.stopwatch.resume();
+        self.change(JobChange::GoOn { epoch }).await?;
         Ok(command)
     }
 
     /// Changes the job's record under this claim.
-    async fn change(&mut self, change: Change) -> Result<(), Ending> {
+    async fn change(&mut self, change: JobChange) -> Result<(), WorkResult> {
         let give_up = self.claimed.parked.clone();
-        let changed = self.parts.insist(&mut self.job, change, &give_up);
+        let changed = self
+            .parts
+            .change_with_retry(&mut self.job, change, &give_up);
         match changed.await {
             Ok(()) => Ok(()),
-            Err(ChangeError::Store(_)) => Err(Ending::Parked),
-            Err(ChangeError::Refused(_) | ChangeError::Gone) => Err(Ending::Lost),
+            Err(ChangeError::Store(_)) => Err(WorkResult::Parked),
+            Err(ChangeError::Refused(_) | ChangeError::Gone) => Err(WorkResult::Lost),
         }
     }
 
     /// The end of a job that is stopped.
-    pub(super) fn stopped(&self, stop: Stop) -> Ending {
+    pub(super) fn stopped(&self, stop: StopReason) -> WorkResult {
         match end_of_stop(stop, self.timeout) {
-            Some(end) => Ending::last(end),
-            None => Ending::Parked,
+            Some(end) => WorkResult::last(end),
+            None => WorkResult::Parked,
         }
     }
 
@@ -233,7 +249,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-impl Ending {
+impl WorkResult {
     fn store(error: StoreError) -> Self {
         Self::of_error(Cause::Server, &error)
     }

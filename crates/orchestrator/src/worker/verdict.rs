@@ -3,11 +3,11 @@
 use protocol::job::Cause;
 use protocol::{BudgetKind, Outcome};
 
-use crate::job::{End, cancelled};
+use crate::job::{JobEnd, cancelled};
 
 /// Why a job is stopped during a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopReason {
     Cancelled,
     Deadline,
     Stuck,
@@ -17,36 +17,36 @@ pub(crate) enum Stop {
 
 /// What to do after a turn when there is no further message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum AfterTurn {
     /// End the job.
-    End(End),
+    End(JobEnd),
     /// Wait for a message; if none comes, end the job.
-    Wait(End),
+    Wait(JobEnd),
 }
 
-pub(crate) fn next(outcome: &Outcome, is_interactive: bool) -> Next {
+pub(crate) fn next(outcome: &Outcome, is_interactive: bool) -> AfterTurn {
     let end = end_of(outcome);
     match outcome {
-        Outcome::Interrupted => Next::Wait(end),
-        _ if is_interactive => Next::Wait(end),
-        _ => Next::End(end),
+        Outcome::Interrupted => AfterTurn::Wait(end),
+        _ if is_interactive => AfterTurn::Wait(end),
+        _ => AfterTurn::End(end),
     }
 }
 
-pub(crate) fn end_of(outcome: &Outcome) -> End {
+pub(crate) fn end_of(outcome: &Outcome) -> JobEnd {
     match outcome {
-        Outcome::Done => End::Complete,
-        Outcome::Failed { reason } => End::failed(Cause::Agent, reason),
-        Outcome::Provider { reason, .. } => End::failed(Cause::Provider, reason),
+        Outcome::Done => JobEnd::Complete,
+        Outcome::Failed { reason } => JobEnd::failed(Cause::Agent, reason),
+        Outcome::Provider { reason, .. } => JobEnd::failed(Cause::Provider, reason),
         Outcome::Budget {
             budget: BudgetKind::Time,
             reason,
-        } => End::failed(Cause::Deadline, reason),
+        } => JobEnd::failed(Cause::Deadline, reason),
         Outcome::Budget {
             budget: BudgetKind::Cost | BudgetKind::Tokens | BudgetKind::Turns,
             reason,
-        } => End::failed(Cause::Budget, reason),
-        Outcome::Interrupted => End::failed(
+        } => JobEnd::failed(Cause::Budget, reason),
+        Outcome::Interrupted => JobEnd::failed(
             Cause::Interrupted,
             "somebody interrupted it and said nothing more",
         ),
@@ -54,17 +54,17 @@ pub(crate) fn end_of(outcome: &Outcome) -> End {
 }
 
 /// The end of a stopped job; `None` if it is only parked.
-pub(crate) fn end_of_stop(stop: Stop, timeout: std::time::Duration) -> Option<End> {
+pub(crate) fn end_of_stop(stop: StopReason, timeout: std::time::Duration) -> Option<JobEnd> {
     match stop {
-        Stop::Cancelled => Some(cancelled()),
-        Stop::Deadline => Some(End::failed(
+        StopReason::Cancelled => Some(cancelled()),
+        StopReason::Deadline => Some(JobEnd::failed(
             Cause::Deadline,
             format!("it ran for longer than {} seconds", timeout.as_secs()),
         )),
-        Stop::Stuck => Some(End::failed(
+        StopReason::Stuck => Some(JobEnd::failed(
             Cause::Stuck,
             "there was no sign of life from it for too long",
         )),
-        Stop::Parked => None,
+        StopReason::Parked => None,
     }
 }

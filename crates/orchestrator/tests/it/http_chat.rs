@@ -2,18 +2,18 @@
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use testkit::Events;
+use testkit::EventStream;
 
-use crate::scene::{Scene, play, text};
+use crate::scene::{ServerScene, run_test, text};
 
-async fn chat(scene: &Scene, request: Value) -> Events {
+async fn chat(scene: &ServerScene, request: Value) -> EventStream {
     let request = scene.post("/chat").json(&request);
-    Events::new(request.send().await.unwrap())
+    EventStream::new(request.send().await.unwrap())
 }
 
 #[test]
 fn each_message_is_answered_with_its_own_turn() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene
             .models
             .add("friend", [text("Hello."), text("I am fine."), text("Bye.")]);
@@ -53,7 +53,7 @@ fn each_message_is_answered_with_its_own_turn() {
 
 #[test]
 fn a_message_to_a_busy_job_waits_its_turn() {
-    play(async |scene| {
+    run_test(async |scene| {
         let gate = scene
             .models
             .add_gated("slow", [text("first"), text("second")]);
@@ -66,7 +66,7 @@ fn a_message_to_a_busy_job_waits_its_turn() {
         let second = chat(scene, json!({"message": "Two.", "job_id": id})).await;
         gate.open(2);
         let (first, second) = (first.all().await, second.all().await);
-        let said = |heard: &[testkit::Sent]| {
+        let said = |heard: &[testkit::StreamedEvent]| {
             let replied = heard.iter().filter(|sent| sent.kind() == "replied");
             replied
                 .map(|sent| sent.data["turn"].as_u64().unwrap())
@@ -78,7 +78,7 @@ fn a_message_to_a_busy_job_waits_its_turn() {
 
 #[test]
 fn a_job_that_is_there_keeps_its_options() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = scene.schedule_plain().await;
         scene.ended(&id).await;
         let request = json!({"message": "Hi!", "job_id": id, "timeout": 5});

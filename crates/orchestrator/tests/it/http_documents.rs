@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use crate::scene::play;
+use crate::scene::run_test;
 
 #[test]
 fn the_description_holds_together() {
-    play(async |scene| {
+    run_test(async |scene| {
         let document = scene.json("/openapi.json").await;
         assert!(document["openapi"].as_str().unwrap().starts_with("3."));
         let mut references = Vec::new();
@@ -61,7 +61,7 @@ fn collect(value: &Value, references: &mut Vec<String>) {
 
 #[test]
 fn pages_come_out_of_the_binary() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = "0199aaaa-0000-7000-8000-000000000001";
         let job = format!("/jobs/{id}");
         let mut tags = Vec::new();
@@ -93,7 +93,7 @@ fn pages_come_out_of_the_binary() {
 
 #[test]
 fn watchers_read_how_it_goes() {
-    play(async |scene| {
+    run_test(async |scene| {
         for path in ["/healthz", "/readyz"] {
             let answer = scene.get(path).send().await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK, "{path}");

@@ -1,23 +1,23 @@
 //! Following a job from any event, without gaps or duplicates.
 
 use serde_json::json;
-use testkit::Events;
+use testkit::EventStream;
 
-use crate::scene::{Scene, bash, play, text};
+use crate::scene::{ServerScene, bash, run_test, text};
 
-async fn follow_after(scene: &Scene, id: &str, after: u64, by_header: bool) -> Events {
+async fn follow_after(scene: &ServerScene, id: &str, after: u64, by_header: bool) -> EventStream {
     let path = format!("/v1/jobs/{id}/events");
     let request = if by_header {
         scene.get(&path).header("last-event-id", after.to_string())
     } else {
         scene.get(&format!("{path}?after={after}"))
     };
-    Events::new(request.send().await.unwrap())
+    EventStream::new(request.send().await.unwrap())
 }
 
 #[test]
 fn the_job_comes_first_and_the_end_last() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene
             .models
             .add("maker", [bash("echo hi"), text("All done.")]);
@@ -53,7 +53,7 @@ fn the_job_comes_first_and_the_end_last() {
 
 #[test]
 fn a_reader_goes_on_from_every_place() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene
             .models
             .add("maker", [bash("echo one"), bash("echo two"), text("Done.")]);
@@ -78,7 +78,7 @@ fn a_reader_goes_on_from_every_place() {
 
 #[test]
 fn what_a_browser_has_goes_before_what_the_address_says() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = scene.schedule_plain().await;
         let count = scene
             .follow(&id)
@@ -91,7 +91,7 @@ fn what_a_browser_has_goes_before_what_the_address_says() {
             .unwrap();
         let request = scene.get(&format!("/v1/jobs/{id}/events?after=0"));
         let request = request.header("last-event-id", (count - 1).to_string());
-        let heard = Events::new(request.send().await.unwrap()).all().await;
+        let heard = EventStream::new(request.send().await.unwrap()).all().await;
         let ids: Vec<_> = heard.iter().filter_map(|sent| sent.id).collect();
         assert_eq!(ids, [count]);
     });
@@ -99,7 +99,7 @@ fn what_a_browser_has_goes_before_what_the_address_says() {
 
 #[test]
 fn who_joins_late_sees_all_and_what_follows() {
-    play(async |scene| {
+    run_test(async |scene| {
         let gate = scene
             .models
             .add_gated("slow", [bash("echo one"), text("Done.")]);
@@ -119,7 +119,8 @@ fn who_joins_late_sees_all_and_what_follows() {
         late.until("tool_ended").await;
         gate.open(1);
         let (early, late) = (early.all().await, late.all().await);
-        let replied = |heard: &[testkit::Sent]| heard.iter().any(|sent| sent.kind() == "replied");
+        let replied =
+            |heard: &[testkit::StreamedEvent]| heard.iter().any(|sent| sent.kind() == "replied");
         assert!(replied(&early) && replied(&late));
         assert_eq!(early.last(), late.last());
     });
@@ -127,7 +128,7 @@ fn who_joins_late_sees_all_and_what_follows() {
 
 #[test]
 fn many_readers_hear_the_same() {
-    play(async |scene| {
+    run_test(async |scene| {
         let gate = scene
             .models
             .add_gated("slow", [text("One two three four five six.")]);
@@ -162,7 +163,7 @@ fn many_readers_hear_the_same() {
 
 #[test]
 fn readers_are_let_go_when_the_server_ends() {
-    play(async |scene| {
+    run_test(async |scene| {
         let gate = scene.models.add_gated("slow", [text("never")]);
         let id = scene
             .schedule(json!({"task": "Wait.", "model": "slow"}))

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use zip::ZipArchive;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-use crate::scene::{Scene, bash, play, text};
+use crate::scene::{ServerScene, bash, run_test, text};
 
-async fn job_with(scene: &Scene, command: &str) -> String {
+async fn job_with(scene: &ServerScene, command: &str) -> String {
     scene.models.add("maker", [bash(command), text("Done.")]);
     let id = scene
         .schedule(json!({"task": "Make it.", "model": "maker"}))
@@ -20,7 +20,7 @@ async fn job_with(scene: &Scene, command: &str) -> String {
 
 #[test]
 fn files_are_listed_and_shown() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = job_with(
             scene,
             "mkdir -p src; printf 'fn main() {}\\n' > src/main.rs; ln -s /etc/passwd secret; \
@@ -94,7 +94,7 @@ fn files_are_listed_and_shown() {
 
 #[test]
 fn nothing_outside_the_workspace_is_shown() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = job_with(
             scene,
             "ln -s /etc up; ln -s /etc/passwd file; mkfifo pipe; mkdir d; echo x > d/f",
@@ -125,7 +125,7 @@ fn nothing_outside_the_workspace_is_shown() {
 
 #[test]
 fn the_diff_is_against_the_start() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = job_with(scene, "printf 'one\\ntwo\\n' > new.txt").await;
         let diff = scene.json(&format!("/v1/jobs/{id}/diff")).await;
         assert_eq!(diff["is_truncated"], false);
@@ -140,7 +140,7 @@ fn the_diff_is_against_the_start() {
 
 #[test]
 fn logs_are_read_whole_and_by_their_end() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = job_with(scene, "echo out-of-the-sandbox").await;
         let read = async |query: &str| {
             let answer = scene
@@ -175,7 +175,7 @@ fn logs_are_read_whole_and_by_their_end() {
 
 #[test]
 fn the_zip_is_published_and_known_by_its_hash() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = job_with(scene, "echo hello > hello.txt").await;
         let path = format!("/v1/jobs/{id}/artifacts");
         let job = scene.json(&format!("/v1/jobs/{id}")).await;
@@ -220,7 +220,7 @@ fn the_zip_is_published_and_known_by_its_hash() {
 
 #[test]
 fn the_result_is_a_link_to_the_zip() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = job_with(scene, "echo hello > hello.txt").await;
         let path = format!("/jobs/{id}/output.zip");
         let status = scene.json(&format!("/status/{id}")).await;
@@ -262,7 +262,7 @@ fn the_result_is_a_link_to_the_zip() {
 
 #[test]
 fn a_running_job_has_a_partial_zip_and_a_queued_one_none() {
-    crate::scene::play_with(
+    crate::scene::run_test_with(
         |config| config.concurrency = 1,
         async |scene| {
             let gate = scene
@@ -310,7 +310,7 @@ fn a_running_job_has_a_partial_zip_and_a_queued_one_none() {
 
 #[test]
 fn an_uploaded_zip_is_where_the_job_starts() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene.models.add(
             "reader",
             [bash("cat given.txt >> taken.txt"), text("Read.")],
@@ -353,7 +353,7 @@ fn an_uploaded_zip_is_where_the_job_starts() {
 
 #[test]
 fn a_form_that_is_refused_leaves_nothing_behind() {
-    play(async |scene| {
+    run_test(async |scene| {
         let check = async |body: Vec<u8>, status: StatusCode, words: &str| {
             let request = scene.post("/v1/jobs");
             let request = request.header("content-type", "multipart/form-data; boundary=XX");

@@ -3,13 +3,13 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{play, play_with};
+use crate::scene::{run_test, run_test_with};
 
 const EVIL: &str = "http://evil.example";
 
 #[test]
 fn only_known_names_are_served() {
-    play_with(
+    run_test_with(
         |config| config.hosts = vec!["hot.example".into()],
         async |scene| {
             let port = scene.address.port();
@@ -39,7 +39,7 @@ fn only_known_names_are_served() {
 
 #[test]
 fn pages_of_other_sites_change_nothing() {
-    play_with(
+    run_test_with(
         |config| config.origins = vec!["https://friend.example".into()],
         async |scene| {
             let own = scene.url("");
@@ -97,7 +97,7 @@ fn pages_of_other_sites_change_nothing() {
 
 #[test]
 fn only_listed_sites_read_answers() {
-    play_with(
+    run_test_with(
         |config| config.origins = vec!["https://friend.example".into()],
         async |scene| {
             for (origin, is_listed) in [("https://friend.example", true), (EVIL, false)] {
@@ -149,7 +149,7 @@ fn only_listed_sites_read_answers() {
 
 #[test]
 fn no_site_is_listed_by_itself() {
-    play(async |scene| {
+    run_test(async |scene| {
         let answer = scene
             .get("/v1/jobs")
             .header("origin", EVIL)
@@ -166,7 +166,7 @@ fn no_site_is_listed_by_itself() {
 
 #[test]
 fn every_answer_is_guarded() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = scene.schedule_plain().await;
         scene.ended(&id).await;
         for (method, path) in [
@@ -210,7 +210,7 @@ fn every_answer_is_guarded() {
 
 #[test]
 fn changes_are_on_record_and_nothing_secret_is() {
-    play_with(
+    run_test_with(
         |config| config.require_keys = true,
         async |scene| {
             let users = scene.users.clone();

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, play, play_with};
+use crate::scene::{ServerScene, run_test, run_test_with};
 
-async fn send(scene: &Scene, path: &str, key: &str, request: &Value) -> (StatusCode, Value) {
+async fn send(scene: &ServerScene, path: &str, key: &str, request: &Value) -> (StatusCode, Value) {
     let request = scene
         .post(path)
         .header("idempotency-key", key)
@@ -18,7 +18,7 @@ async fn send(scene: &Scene, path: &str, key: &str, request: &Value) -> (StatusC
 
 #[test]
 fn one_key_is_one_job() {
-    play(async |scene| {
+    run_test(async |scene| {
         let request = json!({"task": "Once."});
         let (status, job) = send(scene, "/v1/jobs", "k1", &request).await;
         assert_eq!(status, StatusCode::CREATED);
@@ -39,7 +39,7 @@ fn one_key_is_one_job() {
 
 #[test]
 fn many_at_once_are_one_job() {
-    play(async |scene| {
+    run_test(async |scene| {
         let request = json!({"task": "Once."});
         let sent = (0..20).map(|_| send(scene, "/schedule", "race", &request));
         let answers = futures_util::future::join_all(sent).await;
@@ -54,7 +54,7 @@ fn many_at_once_are_one_job() {
 
 #[test]
 fn keys_of_users_do_not_meet() {
-    play_with(
+    run_test_with(
         |config| config.require_keys = true,
         async |scene| {
             let mut ids = HashSet::new();
@@ -79,7 +79,7 @@ fn keys_of_users_do_not_meet() {
 
 #[test]
 fn a_key_is_short_and_visible() {
-    play(async |scene| {
+    run_test(async |scene| {
         let long = "x".repeat(256);
         for key in ["", "a b", "é", long.as_str()] {
             let (status, problem) = send(scene, "/schedule", key, &json!({"task": "x"})).await;

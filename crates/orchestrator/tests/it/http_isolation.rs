@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, bash, play_with, text};
+use crate::scene::{ServerScene, bash, run_test_with, text};
 
 /// Method and path; then the statuses for no key, a wrong key, another user, the owner, an admin.
 const MATRIX: &[(&str, [u16; 5])] = &[
@@ -48,14 +48,14 @@ const MATRIX: &[(&str, [u16; 5])] = &[
     ("GET /openapi.json", [200, 401, 200, 200, 200]),
 ];
 
-const NOBODY: &str = "0199aaaa-0000-7000-8000-000000000001";
+const MISSING_ID: &str = "0199aaaa-0000-7000-8000-000000000001";
 
-fn play_with_users(test: impl AsyncFnOnce(&mut Scene)) {
-    play_with(|config| config.require_keys = true, test);
+fn play_with_users(test: impl AsyncFnOnce(&mut ServerScene)) {
+    run_test_with(|config| config.require_keys = true, test);
 }
 
 /// Operations of the OpenAPI document, as the matrix names them.
-async fn described(scene: &Scene) -> BTreeSet<String> {
+async fn described_operations(scene: &ServerScene) -> BTreeSet<String> {
     let document = scene.json("/openapi.json").await;
     let paths = document["paths"].as_object().unwrap();
     let operations = paths.iter().flat_map(|(path, item)| {
@@ -69,7 +69,7 @@ async fn described(scene: &Scene) -> BTreeSet<String> {
 fn the_matrix_has_every_endpoint() {
     play_with_users(async |scene| {
         let expected: BTreeSet<_> = MATRIX.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(described(scene).await, expected);
+        assert_eq!(described_operations(scene).await, expected);
     });
 }
 
@@ -136,7 +136,7 @@ fn a_job_of_somebody_else_is_no_job() {
                 let request = operation(scene, name, id).bearer_auth(&scene.users.ben);
                 fingerprint(request.send().await.unwrap(), id).await
             };
-            assert_eq!(ask(id).await, ask(NOBODY).await, "{name}");
+            assert_eq!(ask(id).await, ask(MISSING_ID).await, "{name}");
         }
         let ben = &scene.users.ben;
         let json = async |path: &str| {
@@ -171,7 +171,7 @@ async fn fingerprint(answer: Response, id: &str) -> (u16, Vec<String>, String) {
 }
 
 /// An ended job of Ann's, with a file.
-async fn anns_job(scene: &Scene) -> String {
+async fn anns_job(scene: &ServerScene) -> String {
     let ann = &scene.users.ann;
     let request = scene.post("/v1/jobs").bearer_auth(ann);
     let request = request.json(&json!({"task": "A task.", "model": "maker"}));
@@ -184,7 +184,7 @@ async fn anns_job(scene: &Scene) -> String {
 }
 
 /// A new key of Ann's.
-async fn anns_key(scene: &Scene) -> String {
+async fn anns_key(scene: &ServerScene) -> String {
     let request = scene.post("/v1/keys").bearer_auth(&scene.users.admin);
     let request = request.json(&json!({"user": "ann", "role": "user", "label": "more"}));
     let made: Value = request.send().await.unwrap().json().await.unwrap();
@@ -192,7 +192,7 @@ async fn anns_key(scene: &Scene) -> String {
 }
 
 /// A request that is valid, except for the caller.
-fn operation(scene: &Scene, name: &str, id: &str) -> RequestBuilder {
+fn operation(scene: &ServerScene, name: &str, id: &str) -> RequestBuilder {
     let (method, path) = name.split_once(' ').unwrap();
     let path = path.replace("{id}", id);
     let query = match name {

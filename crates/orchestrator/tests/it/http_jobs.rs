@@ -3,11 +3,11 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{bash, play, text};
+use crate::scene::{bash, run_test, text};
 
 #[test]
 fn a_task_is_scheduled_and_its_status_has_the_link() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene
             .models
             .add("maker", [bash("echo hi > hi.txt"), text("I made it.")]);
@@ -41,7 +41,7 @@ fn a_task_is_scheduled_and_its_status_has_the_link() {
 
 #[test]
 fn a_task_comes_in_any_clothes() {
-    play(async |scene| {
+    run_test(async |scene| {
         let check = async |media: Option<&str>, body: &str, task: &str| {
             for path in ["/schedule", "/v1/jobs"] {
                 let mut request = scene.post(path).body(body.to_owned());
@@ -76,7 +76,7 @@ fn a_task_comes_in_any_clothes() {
 
 #[test]
 fn a_job_says_all_about_itself_but_its_secret() {
-    play(async |scene| {
+    run_test(async |scene| {
         let request = json!({
             "task": "Do it.",
             "backend": "native",
@@ -125,7 +125,7 @@ fn a_job_says_all_about_itself_but_its_secret() {
 
 #[test]
 fn lists_are_complete_by_pages_and_filters() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene.models.add("broken", []);
         let mut ids = Vec::new();
         for number in 0..7 {
@@ -176,7 +176,7 @@ fn lists_are_complete_by_pages_and_filters() {
 
 #[test]
 fn long_words_are_cut_in_lists_alone() {
-    play(async |scene| {
+    run_test(async |scene| {
         let task = "é".repeat(5_000);
         let id = scene.schedule(json!({"task": task})).await;
         let list = scene.json("/v1/jobs").await;
@@ -189,7 +189,7 @@ fn long_words_are_cut_in_lists_alone() {
 
 #[test]
 fn a_running_job_is_cancelled_and_an_ended_one_deleted_or_repeated() {
-    play(async |scene| {
+    run_test(async |scene| {
         let gate = scene.models.add_gated("slow", [text("never")]);
         let id = scene
             .schedule(json!({"task": "Wait.", "model": "slow"}))
@@ -243,7 +243,7 @@ fn a_running_job_is_cancelled_and_an_ended_one_deleted_or_repeated() {
 
 #[test]
 fn a_job_is_talked_to_and_interrupted() {
-    play(async |scene| {
+    run_test(async |scene| {
         let gate = scene
             .models
             .add_gated("chatty", [text("one"), text("two"), text("three")]);
@@ -282,7 +282,7 @@ fn a_job_is_talked_to_and_interrupted() {
 
 #[test]
 fn jobs_are_found_by_what_was_said() {
-    play(async |scene| {
+    run_test(async |scene| {
         scene
             .models
             .add("poet", [text("A nightingale sang in the square.")]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, play, play_with};
+use crate::scene::{ServerScene, run_test, run_test_with};
 
 /// A user that is neither root nor the one who runs the tests.
 const OTHER_USER: u32 = 65_533;
@@ -25,9 +25,9 @@ print(answer.status)
 print(answer.read().decode())
 "#;
 
-async fn ask_as(
+async fn request_as(
     user: Option<u32>,
-    scene: &Scene,
+    scene: &ServerScene,
     method: &str,
     path: &str,
     body: &str,
@@ -55,7 +55,7 @@ fn is_root() -> bool {
 
 #[test]
 fn another_user_of_the_machine_is_refused_and_makes_no_key() {
-    play(async |scene| {
+    run_test(async |scene| {
         let key = json!({"user": "mallory", "role": "admin", "label": ""}).to_string();
         // Only root can switch users; requests of an ordinary user must be accepted.
         let (user, refused) = if is_root() {
@@ -70,7 +70,7 @@ fn another_user_of_the_machine_is_refused_and_makes_no_key() {
             ("POST", "/schedule", r#"{"task": "Do harm."}"#),
             ("POST", "/v1/keys", &key),
         ] {
-            let (status, problem) = ask_as(user, scene, method, path, body, &[]).await;
+            let (status, problem) = request_as(user, scene, method, path, body, &[]).await;
             assert_eq!(
                 status == 403,
                 refused,
@@ -86,7 +86,7 @@ fn another_user_of_the_machine_is_refused_and_makes_no_key() {
         assert_eq!(keys["keys"].as_array().unwrap().len(), count, "{keys}");
         // Routes without data are public.
         for path in ["/", "/healthz", "/login"] {
-            let (status, _) = ask_as(user, scene, "GET", path, "", &[]).await;
+            let (status, _) = request_as(user, scene, "GET", path, "", &[]).await;
             assert_eq!(status, 200, "{path}");
         }
     });
@@ -94,21 +94,21 @@ fn another_user_of_the_machine_is_refused_and_makes_no_key() {
 
 #[test]
 fn another_user_with_a_key_is_served() {
-    play(async |scene| {
+    run_test(async |scene| {
         let new = json!({"user": "ann", "role": "user", "label": ""});
         let made = scene.post("/v1/keys").json(&new).send().await.unwrap();
         assert_eq!(made.status(), StatusCode::CREATED);
         let made: Value = made.json().await.unwrap();
         let key = format!("Authorization: Bearer {}", made["token"].as_str().unwrap());
         let user = is_root().then_some(OTHER_USER);
-        let (status, me) = ask_as(user, scene, "GET", "/v1/me", "", &[&key]).await;
+        let (status, me) = request_as(user, scene, "GET", "/v1/me", "", &[&key]).await;
         assert_eq!((status, &me["user"]), (200, &json!("ann")));
     });
 }
 
 #[test]
 fn a_proxy_lends_nobody_its_rights() {
-    play(async |scene| {
+    run_test(async |scene| {
         for name in ["x-forwarded-for", "forwarded", "x-real-ip", "via"] {
             let request = scene.get("/v1/jobs").header(name, "127.0.0.1");
             let answer = request.send().await.unwrap();
@@ -133,7 +133,7 @@ for _ in range(30):
     connection.sendall(f'{head}Content-Length: {len(body)}\r\n\r\n{body}'.encode())
     connection.close()
 "#;
-    play(async |scene| {
+    run_test(async |scene| {
         // The kernel lists a closed socket as root's, whatever its owner was.
         let body = json!({"user": "mallory", "role": "admin", "label": ""}).to_string();
         let mut client = Command::new("python3");
@@ -147,7 +147,7 @@ for _ in range(30):
         assert!(status.await.unwrap().success());
         // All requests are answered before the server ends.
         scene.end().await;
-        let jobs = store::Jobs::open(&scene.data("")).await.unwrap();
+        let jobs = store::JobStore::open(&scene.data("")).await.unwrap();
         let keys = jobs.keys().await.unwrap();
         // Requests of an ordinary user are accepted if the socket was still open at the lookup.
         assert!(keys.is_empty() || !is_root(), "{keys:?}");
@@ -156,14 +156,14 @@ for _ in range(30):
 
 #[test]
 fn with_keys_the_machine_does_not_matter() {
-    play_with(
+    run_test_with(
         |config| config.require_keys = true,
         async |scene| {
             let user = is_root().then_some(OTHER_USER);
-            let (status, _) = ask_as(user, scene, "GET", "/v1/me", "", &[]).await;
+            let (status, _) = request_as(user, scene, "GET", "/v1/me", "", &[]).await;
             assert_eq!(status, 401);
             let key = format!("Authorization: Bearer {}", scene.users.ann);
-            let (status, _) = ask_as(user, scene, "GET", "/v1/me", "", &[&key]).await;
+            let (status, _) = request_as(user, scene, "GET", "/v1/me", "", &[&key]).await;
             assert_eq!(status, 200);
         },
     );

@@ -3,13 +3,13 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, play, play_with};
+use crate::scene::{ServerScene, run_test, run_test_with};
 
-fn play_with_users(test: impl AsyncFnOnce(&mut Scene)) {
-    play_with(|config| config.require_keys = true, test);
+fn play_with_users(test: impl AsyncFnOnce(&mut ServerScene)) {
+    run_test_with(|config| config.require_keys = true, test);
 }
 
-async fn me(scene: &Scene, header: &str, value: &str) -> (StatusCode, Value) {
+async fn me(scene: &ServerScene, header: &str, value: &str) -> (StatusCode, Value) {
     let answer = scene
         .get("/v1/me")
         .header(header, value)
@@ -182,7 +182,7 @@ fn a_login_ends_with_its_key() {
 
 #[test]
 fn without_keys_whoever_is_here_is_the_admin_but_a_wrong_key_is_wrong() {
-    play(async |scene| {
+    run_test(async |scene| {
         let here = scene.json("/v1/me").await;
         assert_eq!(
             (&here["user"], &here["role"]),

@@ -3,11 +3,11 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, play, play_with, text};
+use crate::scene::{ServerScene, run_test, run_test_with, text};
 
 #[test]
 fn bodies_have_a_size() {
-    play_with(
+    run_test_with(
         |config| config.largest_body = 1_000,
         async |scene| {
             for (size, status) in [
@@ -42,7 +42,7 @@ fn bodies_have_a_size() {
 
 #[test]
 fn who_asks_too_often_waits() {
-    play_with(
+    run_test_with(
         |config| {
             config.rate = 1;
             config.require_keys = true;
@@ -77,7 +77,7 @@ fn who_asks_too_often_waits() {
 
 #[test]
 fn who_guesses_keys_waits_and_who_has_one_does_not() {
-    play_with(
+    run_test_with(
         |config| config.require_keys = true,
         async |scene| {
             let known = async || {
@@ -99,7 +99,7 @@ fn who_guesses_keys_waits_and_who_has_one_does_not() {
 
 #[test]
 fn wrong_keys_hold_up_nobody_behind_the_same_address() {
-    play_with(
+    run_test_with(
         |config| config.require_keys = true,
         async |scene| {
             let mut keys = Vec::new();
@@ -139,12 +139,12 @@ fn wrong_keys_hold_up_nobody_behind_the_same_address() {
 
 #[test]
 fn a_trusted_proxy_says_where_requests_come_from() {
-    async fn guess(scene: &Scene, client: &str) -> StatusCode {
+    async fn guess(scene: &ServerScene, client: &str) -> StatusCode {
         let request = scene.get("/v1/me").bearer_auth("hc_guess");
         let request = request.header("x-forwarded-for", client);
         request.send().await.unwrap().status()
     }
-    async fn guess_until_refused(scene: &Scene, client: impl Fn(u8) -> String) {
+    async fn guess_until_refused(scene: &ServerScene, client: impl Fn(u8) -> String) {
         for number in 0..=u8::MAX {
             if guess(scene, &client(number)).await == StatusCode::TOO_MANY_REQUESTS {
                 return;
@@ -152,7 +152,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
         }
         panic!("nobody was refused");
     }
-    play_with(
+    run_test_with(
         |config| {
             config.require_keys = true;
             config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
@@ -163,7 +163,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
             assert_eq!(guess(scene, "192.0.2.2").await, StatusCode::UNAUTHORIZED);
         },
     );
-    play_with(
+    run_test_with(
         |config| config.require_keys = true,
         async |scene| {
             // A client that is not a trusted proxy cannot set its address.
@@ -174,7 +174,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
 
 #[test]
 fn a_full_queue_says_when_to_come_back() {
-    play_with(
+    run_test_with(
         |config| {
             config.concurrency = 1;
             config.queue = 2;
@@ -207,7 +207,7 @@ fn a_full_queue_says_when_to_come_back() {
 
 #[test]
 fn a_server_that_ends_takes_no_more() {
-    play(async |scene| {
+    run_test(async |scene| {
         assert_eq!(
             scene.get("/readyz").send().await.unwrap().status(),
             StatusCode::OK

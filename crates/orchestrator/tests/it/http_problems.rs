@@ -3,9 +3,9 @@
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::scene::play;
+use crate::scene::run_test;
 
-const NOBODY: &str = "0199aaaa-0000-7000-8000-000000000001";
+const MISSING_ID: &str = "0199aaaa-0000-7000-8000-000000000001";
 
 async fn problem(answer: Response, status: u16, name: &str) -> Value {
     assert_eq!(answer.status().as_u16(), status, "{name}");
@@ -27,7 +27,7 @@ async fn problem(answer: Response, status: u16, name: &str) -> Value {
 
 #[test]
 fn bodies_that_are_wrong_are_told_where() {
-    play(async |scene| {
+    run_test(async |scene| {
         let json = Some("application/json");
         for (path, media, body, status, name, words) in [
             (
@@ -149,7 +149,7 @@ fn bodies_that_are_wrong_are_told_where() {
 
 #[test]
 fn addresses_that_are_wrong_are_problems_too() {
-    play(async |scene| {
+    run_test(async |scene| {
         for (method, path, status, name) in [
             ("GET", "/nothing", 404, "no-page"),
             ("GET", "/v1", 404, "no-page"),
@@ -177,13 +177,13 @@ fn addresses_that_are_wrong_are_problems_too() {
             problem(answer, status, name).await;
         }
         for path in [
-            format!("/status/{NOBODY}"),
-            format!("/v1/jobs/{NOBODY}"),
-            format!("/v1/jobs/{NOBODY}/events"),
-            format!("/v1/jobs/{NOBODY}/artifacts"),
+            format!("/status/{MISSING_ID}"),
+            format!("/v1/jobs/{MISSING_ID}"),
+            format!("/v1/jobs/{MISSING_ID}/events"),
+            format!("/v1/jobs/{MISSING_ID}/artifacts"),
         ] {
             let told = problem(scene.get(&path).send().await.unwrap(), 404, "not-found").await;
-            assert_eq!(told["detail"], format!("there is no job `{NOBODY}`"));
+            assert_eq!(told["detail"], format!("there is no job `{MISSING_ID}`"));
         }
         let id = scene.schedule_plain().await;
         let events = scene.get(&format!("/v1/jobs/{id}/events"));
@@ -194,7 +194,7 @@ fn addresses_that_are_wrong_are_problems_too() {
 
 #[test]
 fn a_wrong_method_is_told_the_right_ones() {
-    play(async |scene| {
+    run_test(async |scene| {
         for (path, allowed) in [
             ("/schedule", vec!["POST"]),
             ("/v1/jobs", vec!["GET", "HEAD", "POST"]),
@@ -214,7 +214,7 @@ fn a_wrong_method_is_told_the_right_ones() {
 
 #[test]
 fn messages_that_say_nothing_are_refused() {
-    play(async |scene| {
+    run_test(async |scene| {
         let id = scene.schedule_plain().await;
         scene.ended(&id).await;
         let said = scene

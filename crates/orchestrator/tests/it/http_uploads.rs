@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-use crate::scene::{Scene, play, play_with};
+use crate::scene::{ServerScene, run_test, run_test_with};
 
 /// A field of a form, with its content.
 fn field(name: &str, content: &[u8]) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn field(name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a form; returns the status, and the problem or the job.
-async fn send(scene: &Scene, parts: &[Vec<u8>]) -> (StatusCode, Value) {
+async fn send(scene: &ServerScene, parts: &[Vec<u8>]) -> (StatusCode, Value) {
     let body = [parts.concat(), b"--XX--\r\n".to_vec()].concat();
     let request = scene.post("/v1/jobs").body(body);
     let request = request.header("content-type", "multipart/form-data; boundary=XX");
@@ -23,7 +23,7 @@ async fn send(scene: &Scene, parts: &[Vec<u8>]) -> (StatusCode, Value) {
     (answer.status(), answer.json().await.unwrap())
 }
 
-async fn check_refused(scene: &Scene, parts: &[Vec<u8>], status: StatusCode, words: &str) {
+async fn check_refused(scene: &ServerScene, parts: &[Vec<u8>], status: StatusCode, words: &str) {
     let (found, problem) = send(scene, parts).await;
     assert_eq!(found, status, "{problem}");
     let detail = problem["detail"].as_str().unwrap();
@@ -35,7 +35,7 @@ async fn check_refused(scene: &Scene, parts: &[Vec<u8>], status: StatusCode, wor
 
 #[test]
 fn the_fields_of_a_form_are_bounded_together() {
-    play_with(
+    run_test_with(
         |config| config.largest_body = 100_000,
         async |scene| {
             let too_large = StatusCode::PAYLOAD_TOO_LARGE;
@@ -61,7 +61,7 @@ fn the_fields_of_a_form_are_bounded_together() {
 
 #[test]
 fn what_comes_before_a_field_is_bounded() {
-    play(async |scene| {
+    run_test(async |scene| {
         let head = "the head of a form's field is too large";
         let padding = vec![b'x'; 3 << 20];
         let name = b"--XX\r\nContent-Disposition: form-data; name=\"task\"; filename=\"".to_vec();
@@ -97,7 +97,7 @@ fn zip(entries: impl IntoIterator<Item = String>, content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_zip_that_no_job_could_start_from_is_refused_at_once() {
-    play_with(
+    run_test_with(
         |config| config.policy.sandbox.limits.disk = 16 << 20,
         async |scene| {
             let invalid = StatusCode::UNPROCESSABLE_ENTITY;

@@ -9,16 +9,16 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::scene::{Scene, play};
+use crate::scene::{ServerScene, run_test};
 
 /// A webhook that reports the numbers of the deliveries it receives.
-struct Hook {
+struct TestWebhook {
     url: String,
     heard: mpsc::UnboundedReceiver<String>,
     task: JoinHandle<()>,
 }
 
-impl Hook {
+impl TestWebhook {
     /// Responds to the first request with `first`, and with success from then on.
     async fn start(first: Answer) -> Self {
         let (sender, heard) = mpsc::unbounded_channel();
@@ -38,14 +38,14 @@ impl Hook {
     }
 }
 
-impl Drop for Hook {
+impl Drop for TestWebhook {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// The job when its webhook is in this state.
-async fn until(scene: &Scene, id: &str, state: &str) -> Value {
+async fn wait_for_state(scene: &ServerScene, id: &str, state: &str) -> Value {
     loop {
         let job = scene.json(&format!("/v1/jobs/{id}")).await;
         if job["webhook"]["state"] == state && job["webhook"]["tries"] != 0 {
@@ -57,13 +57,13 @@ async fn until(scene: &Scene, id: &str, state: &str) -> Value {
 
 #[test]
 fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
-    play(async |scene| {
-        let mut hook = Hook::start(Answer::INTERNAL_SERVER_ERROR).await;
+    run_test(async |scene| {
+        let mut hook = TestWebhook::start(Answer::INTERNAL_SERVER_ERROR).await;
         let request = json!({"task": "Do it.", "webhook": {"url": hook.url, "secret": "hidden"}});
         let id = scene.schedule(request).await;
         scene.ended(&id).await;
         let number = hook.heard.recv().await.unwrap();
-        let pending = until(scene, &id, "pending").await;
+        let pending = wait_for_state(scene, &id, "pending").await;
         assert_eq!(pending["tries"], 1);
         assert_eq!(
             pending["last_error"],
@@ -80,7 +80,7 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
         let (status, delivery) = again(&id).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{delivery}");
         assert_eq!(hook.heard.recv().await.unwrap(), number);
-        let delivered = until(scene, &id, "delivered").await;
+        let delivered = wait_for_state(scene, &id, "delivered").await;
         assert_eq!(delivered["tries"], 1);
         assert_eq!(delivered["last_error"], Value::Null);
         assert_eq!(delivered["next_try"], Value::Null);
@@ -88,7 +88,7 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
         let (status, _) = again(&id).await;
         assert_eq!(status, StatusCode::ACCEPTED);
         assert_eq!(hook.heard.recv().await.unwrap(), number);
-        until(scene, &id, "delivered").await;
+        wait_for_state(scene, &id, "delivered").await;
 
         let text = scene.get(&format!("/v1/jobs/{id}")).send().await.unwrap();
         let text = text.text().await.unwrap();
@@ -101,8 +101,8 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
 
 #[test]
 fn what_cannot_be_sent_again_is_refused() {
-    play(async |scene| {
-        let hook = Hook::start(Answer::NO_CONTENT).await;
+    run_test(async |scene| {
+        let hook = TestWebhook::start(Answer::NO_CONTENT).await;
         let gate = scene
             .models
             .add_gated("slow", [crate::scene::text("Done.")]);

@@ -9,29 +9,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Budget;
-use orchestrator::{Config, Outages, Policy, Retention, ServeError, Server, create_key};
+use orchestrator::{
+    JobPolicy, OutagePolicy, Retention, ServeError, Server, ServerConfig, create_key,
+};
 use protocol::job::UserRole;
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use sandbox::SandboxSpec;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use store::Jobs;
+use store::JobStore;
 use tempfile::TempDir;
-use testkit::Events;
+use testkit::EventStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::models::{Scripts, bash, text};
 
 /// Timeout of a test; far above what any test needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running server.
-pub(crate) struct Scene {
+pub(crate) struct ServerScene {
     folder: TempDir,
     pub(crate) address: SocketAddr,
     pub(crate) models: Arc<Scripts>,
-    pub(crate) users: Users,
+    pub(crate) users: UserKeys,
     client: Client,
     end: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<Result<(), ServeError>>>,
@@ -39,19 +41,22 @@ pub(crate) struct Scene {
 
 /// Keys that work from the start.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Users {
+pub(crate) struct UserKeys {
     pub(crate) admin: String,
     pub(crate) ann: String,
     pub(crate) ben: String,
 }
 
 /// Runs a test with its own server, then shuts the server down.
-pub(crate) fn play(test: impl AsyncFnOnce(&mut Scene)) {
-    play_with(|_| (), test);
+pub(crate) fn run_test(test: impl AsyncFnOnce(&mut ServerScene)) {
+    run_test_with(|_| (), test);
 }
 
 /// The same, with a changed configuration.
-pub(crate) fn play_with(change: impl FnOnce(&mut Config), test: impl AsyncFnOnce(&mut Scene)) {
+pub(crate) fn run_test_with(
+    change: impl FnOnce(&mut ServerConfig),
+    test: impl AsyncFnOnce(&mut ServerScene),
+) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -59,19 +64,19 @@ pub(crate) fn play_with(change: impl FnOnce(&mut Config), test: impl AsyncFnOnce
         .unwrap()
         .block_on(async {
             let played = async {
-                let mut scene = Scene::begin(change).await;
+                let mut scene = ServerScene::begin(change).await;
                 test(&mut scene).await;
                 scene.end().await;
             };
-            tokio::time::timeout(PATIENCE, played)
+            tokio::time::timeout(TEST_TIMEOUT, played)
                 .await
                 .expect("the test timed out");
         });
 }
 
 /// A configuration for tests, with short timeouts and generous limits.
-fn config(data: PathBuf) -> Config {
-    Config {
+fn config(data: PathBuf) -> ServerConfig {
+    ServerConfig {
         data,
         concurrency: 4,
         queue: 1_000,
@@ -83,7 +88,7 @@ fn config(data: PathBuf) -> Config {
         origins: Vec::new(),
         trusted_proxies: Vec::new(),
         machines_waiting: 0,
-        policy: Policy {
+        policy: JobPolicy {
             sandbox: SandboxSpec::new("/nonexistent"),
             budget: Budget::default(),
             timeout: Duration::from_secs(60),
@@ -99,14 +104,14 @@ fn config(data: PathBuf) -> Config {
         linger: Duration::from_secs(60),
         open_files: 1024,
         disk_floor: Some(0),
-        outages: Outages::default(),
+        outages: OutagePolicy::default(),
         largest_body: 1 << 20,
         largest_zip: 4 << 20,
     }
 }
 
-impl Scene {
-    async fn begin(change: impl FnOnce(&mut Config)) -> Self {
+impl ServerScene {
+    async fn begin(change: impl FnOnce(&mut ServerConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config(folder.path().join("data"));
         change(&mut config);
@@ -182,9 +187,9 @@ impl Scene {
         self.schedule(json!({"task": "Do it."})).await
     }
 
-    pub(crate) async fn follow(&self, id: &str) -> Events {
+    pub(crate) async fn follow(&self, id: &str) -> EventStream {
         let answer = self.get(&format!("/v1/jobs/{id}/events"));
-        Events::new(answer.send().await.unwrap())
+        EventStream::new(answer.send().await.unwrap())
     }
 
     /// The job when it has ended.
@@ -194,18 +199,18 @@ impl Scene {
     }
 }
 
-async fn make_users(config: &Config) -> Users {
+async fn make_users(config: &ServerConfig) -> UserKeys {
     if !config.require_keys {
-        return Users::default();
+        return UserKeys::default();
     }
-    let jobs = Jobs::open(&config.data).await.unwrap();
+    let jobs = JobStore::open(&config.data).await.unwrap();
     let make = async |user: &str, role: UserRole| {
         let now = jiff::Timestamp::now();
         let made = create_key(&jobs, user.to_owned(), role, "test".to_owned(), now);
         let (_, token) = made.await.unwrap();
         token.expose_secret().to_owned()
     };
-    Users {
+    UserKeys {
         admin: make("root", UserRole::Admin).await,
         ann: make("ann", UserRole::User).await,
         ben: make("ben", UserRole::User).await,

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    BackgroundJob, Block, BudgetKind, Change, Checkpoint, Decision, Event, EventKind, Image, Kept,
-    Moment, Outcome, Question, Scope, Spending, Stop, Subject, Usage, VERSION,
+    BackgroundJob, Block, BudgetKind, Change, Checkpoint, Decision, EVENT_VERSION, Event,
+    EventKind, Image, Kept, Moment, Outcome, Question, Scope, Spending, Stop, Subject, Usage,
 };
 use serde_json::{Value, json};
 
-const COMMITTED: &str = include_str!("../../../../docs/events.schema.json");
+const COMMITTED_SCHEMA: &str = include_str!("../../../../docs/events.schema.json");
 
 #[test]
 fn the_committed_schema_is_current() {
     let current = serde_json::to_string_pretty(&protocol::schema()).unwrap();
     assert!(
-        current.trim() == COMMITTED.trim(),
+        current.trim() == COMMITTED_SCHEMA.trim(),
         "run `cargo run -p protocol --example schema > docs/events.schema.json`, and raise \
          VERSION if anything was taken away"
     );
@@ -242,14 +242,14 @@ fn examples() -> Vec<EventKind> {
 
 #[test]
 fn every_kind_of_event_keeps_to_the_schema_and_survives_it() {
-    let schema: Value = serde_json::from_str(COMMITTED).unwrap();
+    let schema: Value = serde_json::from_str(COMMITTED_SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut kinds = std::collections::BTreeSet::new();
     for kind in examples() {
         let event = Event {
-            v: VERSION,
+            v: EVENT_VERSION,
             session: "20260131-174502-k3fd".parse().unwrap(),
-            seq: kind.lasts().then_some(7),
+            seq: kind.is_lasting().then_some(7),
             time: "2026-01-31T17:45:02Z".parse().unwrap(),
             kind,
         };

@@ -15,7 +15,7 @@ mod under_test;
 
 use std::io::Read;
 
-use sandbox::{Command, Output, Sandbox};
+use sandbox::{CommandEvent, ExecCommand, Sandbox};
 
 #[tokio::main]
 async fn main() {
@@ -24,8 +24,8 @@ async fn main() {
     // One process outside its session, one that ignores signals, and one that prints.
     let script = "setsid sleep 1000 & (trap '' TERM HUP INT; sleep 1000) & echo up; \
                   while :; do echo more >> growing; sleep 0.05; done";
-    let mut running = sandbox.exec(Command::script(script)).await.unwrap();
-    while !matches!(running.next().await.unwrap(), Output::Stdout(_)) {}
+    let mut running = sandbox.exec(ExecCommand::script(script)).await.unwrap();
+    while !matches!(running.next().await.unwrap(), CommandEvent::Stdout(_)) {}
     println!("up");
     let wait = || std::io::stdin().read_to_end(&mut Vec::new());
     tokio::task::spawn_blocking(wait).await.unwrap().unwrap();

@@ -15,18 +15,18 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixListener;
 
-use crate::Manner;
+use crate::Behaviour;
 use crate::vsock;
 
 /// The state of a machine, in the API's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MachineState {
     NotStarted,
     Running,
     Paused,
 }
 
-impl State {
+impl MachineState {
     fn name(self) -> &'static str {
         match self {
             Self::NotStarted => "Not started",
@@ -37,21 +37,21 @@ impl State {
 }
 
 struct Machine {
-    manner: Manner,
+    manner: Behaviour,
     root: PathBuf,
-    state: State,
+    state: MachineState,
     /// Every part that was configured.
     parts: Map<String, Value>,
 }
 
-type Outcome = Result<Option<Value>, String>;
+type ApiResult = Result<Option<Value>, String>;
 
-pub(crate) async fn serve(manner: Manner, root: &Path, socket: &Path) -> Result<(), String> {
+pub(crate) async fn serve(manner: Behaviour, root: &Path, socket: &Path) -> Result<(), String> {
     let listener = UnixListener::bind(socket).map_err(|error| error.to_string())?;
     let machine = Rc::new(RefCell::new(Machine {
         manner,
         root: root.to_owned(),
-        state: State::NotStarted,
+        state: MachineState::NotStarted,
         parts: Map::new(),
     }));
     let local = tokio::task::LocalSet::new();
@@ -97,11 +97,13 @@ async fn answer(
     }
     let response = Response::builder().status(status);
     let response = response.header("Content-Type", "application/json");
-    Ok(response.body(Full::new(body.into())).expect("a constant response is valid"))
+    Ok(response
+        .body(Full::new(body.into()))
+        .expect("a constant response is valid"))
 }
 
 impl Machine {
-    fn handle(&mut self, method: &Method, path: &str, body: &[u8]) -> Outcome {
+    fn handle(&mut self, method: &Method, path: &str, body: &[u8]) -> ApiResult {
         let is_get = method == Method::GET;
         let body = match (is_get, serde_json::from_slice(body)) {
             (true, _) if body.is_empty() => Map::new(),
@@ -134,32 +136,38 @@ impl Machine {
     }
 
     fn only_before_boot(&self) -> Result<(), String> {
-        if self.manner == Manner::Full {
+        if self.manner == Behaviour::Full {
             return Err(
                 "The memory size (MiB) is invalid,\n  or smaller than that of the balloon.".into(),
             );
         }
         match self.state {
-            State::NotStarted => Ok(()),
+            MachineState::NotStarted => Ok(()),
             _ => Err("The requested operation is not supported after starting the microVM.".into()),
         }
     }
 
     fn only_after_boot(&self) -> Result<(), String> {
         match self.state {
-            State::NotStarted => {
+            MachineState::NotStarted => {
                 Err("The requested operation is not supported before starting the microVM.".into())
             }
             _ => Ok(()),
         }
     }
 
-    fn machine_config(&mut self, body: Map<String, Value>) -> Outcome {
+    fn machine_config(&mut self, body: Map<String, Value>) -> ApiResult {
         self.only_before_boot()?;
         check(
             &body,
-            &[("vcpu_count", Kind::Number), ("mem_size_mib", Kind::Number)],
-            &[("smt", Kind::Boolean), ("track_dirty_pages", Kind::Boolean)],
+            &[
+                ("vcpu_count", FieldKind::Number),
+                ("mem_size_mib", FieldKind::Number),
+            ],
+            &[
+                ("smt", FieldKind::Boolean),
+                ("track_dirty_pages", FieldKind::Boolean),
+            ],
         )?;
         let processors = number(&body, "vcpu_count");
         if !(1..=32).contains(&processors) {
@@ -171,12 +179,15 @@ impl Machine {
         self.keep("machine-config", body)
     }
 
-    fn boot_source(&mut self, body: Map<String, Value>) -> Outcome {
+    fn boot_source(&mut self, body: Map<String, Value>) -> ApiResult {
         self.only_before_boot()?;
         check(
             &body,
-            &[("kernel_image_path", Kind::Text)],
-            &[("initrd_path", Kind::Text), ("boot_args", Kind::Text)],
+            &[("kernel_image_path", FieldKind::Text)],
+            &[
+                ("initrd_path", FieldKind::Text),
+                ("boot_args", FieldKind::Text),
+            ],
         )?;
         let mut magic = [0; 4];
         let mut kernel = self.open(&body, "kernel_image_path")?;
@@ -190,17 +201,20 @@ impl Machine {
         self.keep("boot-source", body)
     }
 
-    fn drive(&mut self, path: &str, body: Map<String, Value>) -> Outcome {
+    fn drive(&mut self, path: &str, body: Map<String, Value>) -> ApiResult {
         self.only_before_boot()?;
         check(
             &body,
             &[
-                ("drive_id", Kind::Text),
-                ("is_root_device", Kind::Boolean),
-                ("path_on_host", Kind::Text),
-                ("is_read_only", Kind::Boolean),
+                ("drive_id", FieldKind::Text),
+                ("is_root_device", FieldKind::Boolean),
+                ("path_on_host", FieldKind::Text),
+                ("is_read_only", FieldKind::Boolean),
             ],
-            &[("cache_type", Kind::Text), ("io_engine", Kind::Text)],
+            &[
+                ("cache_type", FieldKind::Text),
+                ("io_engine", FieldKind::Text),
+            ],
         )?;
         if path.strip_prefix("/drives/") != Some(text(&body, "drive_id")) {
             return Err("The id from the path does not match the id from the body!".into());
@@ -209,12 +223,15 @@ impl Machine {
         self.keep("drive", body)
     }
 
-    fn vsock(&mut self, body: Map<String, Value>) -> Outcome {
+    fn vsock(&mut self, body: Map<String, Value>) -> ApiResult {
         self.only_before_boot()?;
         check(
             &body,
-            &[("guest_cid", Kind::Number), ("uds_path", Kind::Text)],
-            &[("vsock_id", Kind::Text)],
+            &[
+                ("guest_cid", FieldKind::Number),
+                ("uds_path", FieldKind::Text),
+            ],
+            &[("vsock_id", FieldKind::Text)],
         )?;
         if number(&body, "guest_cid") < 3 {
             return Err("the CID is reserved".into());
@@ -222,14 +239,14 @@ impl Machine {
         self.keep("vsock", body)
     }
 
-    fn entropy(&mut self, body: Map<String, Value>) -> Outcome {
+    fn entropy(&mut self, body: Map<String, Value>) -> ApiResult {
         self.only_before_boot()?;
         check(&body, &[], &[])?;
         self.keep("entropy", body)
     }
 
-    fn action(&mut self, body: &Map<String, Value>) -> Outcome {
-        check(body, &[("action_type", Kind::Text)], &[])?;
+    fn action(&mut self, body: &Map<String, Value>) -> ApiResult {
+        check(body, &[("action_type", FieldKind::Text)], &[])?;
         if text(body, "action_type") != "InstanceStart" {
             return Err("unknown action".into());
         }
@@ -237,32 +254,35 @@ impl Machine {
         if !self.parts.contains_key("boot-source") {
             return Err("Cannot start microvm without kernel configuration.".into());
         }
-        self.state = State::Running;
+        self.state = MachineState::Running;
         self.listen()?;
         vsock::announce(self.device());
         Ok(None)
     }
 
-    fn change(&mut self, body: &Map<String, Value>) -> Outcome {
-        check(body, &[("state", Kind::Text)], &[])?;
+    fn change(&mut self, body: &Map<String, Value>) -> ApiResult {
+        check(body, &[("state", FieldKind::Text)], &[])?;
         self.only_after_boot()?;
         self.state = match text(body, "state") {
-            "Paused" => State::Paused,
-            "Resumed" => State::Running,
+            "Paused" => MachineState::Paused,
+            "Resumed" => MachineState::Running,
             other => return Err(format!("unknown state `{other}`")),
         };
         Ok(None)
     }
 
     /// The state file has the configuration; the memory file has the right length and is empty.
-    fn create_snapshot(&mut self, body: &Map<String, Value>) -> Outcome {
+    fn create_snapshot(&mut self, body: &Map<String, Value>) -> ApiResult {
         check(
             body,
-            &[("snapshot_path", Kind::Text), ("mem_file_path", Kind::Text)],
-            &[("snapshot_type", Kind::Text)],
+            &[
+                ("snapshot_path", FieldKind::Text),
+                ("mem_file_path", FieldKind::Text),
+            ],
+            &[("snapshot_type", FieldKind::Text)],
         )?;
         self.only_after_boot()?;
-        if self.state != State::Paused {
+        if self.state != MachineState::Paused {
             return Err(
                 "Cannot save the microVM state: save/restore unavailable while running".into(),
             );
@@ -284,17 +304,17 @@ impl Machine {
         Ok(None)
     }
 
-    fn load_snapshot(&mut self, body: &Map<String, Value>) -> Outcome {
+    fn load_snapshot(&mut self, body: &Map<String, Value>) -> ApiResult {
         check(
             body,
-            &[("snapshot_path", Kind::Text)],
+            &[("snapshot_path", FieldKind::Text)],
             &[
-                ("mem_backend", Kind::Object),
-                ("resume_vm", Kind::Boolean),
-                ("track_dirty_pages", Kind::Boolean),
+                ("mem_backend", FieldKind::Object),
+                ("resume_vm", FieldKind::Boolean),
+                ("track_dirty_pages", FieldKind::Boolean),
             ],
         )?;
-        if self.state != State::NotStarted || !self.parts.is_empty() {
+        if self.state != MachineState::NotStarted || !self.parts.is_empty() {
             return Err(
                 "Loading a microVM snapshot not allowed after configuring boot-specific resources."
                     .into(),
@@ -305,13 +325,16 @@ impl Machine {
         };
         check(
             backend,
-            &[("backend_type", Kind::Text), ("backend_path", Kind::Text)],
+            &[
+                ("backend_type", FieldKind::Text),
+                ("backend_path", FieldKind::Text),
+            ],
             &[],
         )?;
         if text(backend, "backend_type") != "File" {
             return Err("unknown memory backend".into());
         }
-        if self.manner == Manner::Stale {
+        if self.manner == Behaviour::Stale {
             return Err("Load snapshot error: Failed to restore from snapshot: Snapshot file version mismatch".into());
         }
         let mut state = String::new();
@@ -333,21 +356,22 @@ impl Machine {
         self.open(&disk, "path_on_host")?;
         self.parts = state.as_object().cloned().unwrap_or_default();
         self.state = match body.get("resume_vm") {
-            Some(Value::Bool(true)) => State::Running,
-            _ => State::Paused,
+            Some(Value::Bool(true)) => MachineState::Running,
+            _ => MachineState::Paused,
         };
         self.listen()?;
         Ok(None)
     }
 
-    fn keep(&mut self, name: &str, body: Map<String, Value>) -> Outcome {
+    fn keep(&mut self, name: &str, body: Map<String, Value>) -> ApiResult {
         self.parts.insert(name.to_owned(), Value::Object(body));
         Ok(None)
     }
 
     /// The device's socket, made when the machine starts.
     fn listen(&self) -> Result<(), String> {
-        vsock::listen(self.device(), self.manner == Manner::Deaf).map_err(|error| error.to_string())
+        vsock::listen(self.device(), self.manner == Behaviour::Deaf)
+            .map_err(|error| error.to_string())
     }
 
     fn device(&self) -> PathBuf {
@@ -370,7 +394,7 @@ impl Machine {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FieldKind {
     Text,
     Number,
     Boolean,
@@ -380,8 +404,8 @@ enum Kind {
 /// Required fields, optional fields, and no others.
 fn check(
     body: &Map<String, Value>,
-    required: &[(&str, Kind)],
-    optional: &[(&str, Kind)],
+    required: &[(&str, FieldKind)],
+    optional: &[(&str, FieldKind)],
 ) -> Result<(), String> {
     for (name, _) in required {
         if !body.contains_key(*name) {
@@ -394,10 +418,10 @@ fn check(
             return Err(format!("unknown field `{name}`"));
         };
         let is_right = match kind {
-            Kind::Text => value.is_string(),
-            Kind::Number => value.is_u64(),
-            Kind::Boolean => value.is_boolean(),
-            Kind::Object => value.is_object(),
+            FieldKind::Text => value.is_string(),
+            FieldKind::Number => value.is_u64(),
+            FieldKind::Boolean => value.is_boolean(),
+            FieldKind::Object => value.is_object(),
         };
         if !is_right {
             return Err(format!("invalid type of `{name}`"));

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid, chdir, chroot, getpid, setgroups, setresgid, setresuid};
 
-use crate::{Manner, check_id, serve};
+use crate::{Behaviour, check_id, serve};
 
-const ONCE: &[&str] = &[
+const SINGLE_OPTIONS: &[&str] = &[
     "--id",
     "--exec-file",
     "--uid",
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let value = rest.next().ok_or(format!("`{flag}` needs a value"))?;
         match flag.as_str() {
             "--cgroup" if value.contains('=') => {}
-            flag if ONCE.contains(&flag) => {
+            flag if SINGLE_OPTIONS.contains(&flag) => {
                 if given.insert(flag, value).is_some() {
                     return Err(format!("`{flag}` was given twice"));
                 }
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         .join(id)
         .join("root");
     enter(&root, &program, uid, gid)?;
-    serve(Manner::of(name), Path::new("/"), Path::new(&api_socket))
+    serve(Behaviour::of(name), Path::new("/"), Path::new(&api_socket))
 }
 
 /// The steps of the documentation that need no device.

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 /// Deviations from the behaviour that the API prescribes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum Behaviour {
     Good,
     Mute,
     Dead,
@@ -30,7 +30,7 @@ enum Manner {
     Deaf,
 }
 
-impl Manner {
+impl Behaviour {
     fn of(name: &str) -> Self {
         match name.rsplit('-').next() {
             Some("mute") => Self::Mute,
@@ -88,7 +88,7 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
         }
     }
     let api_socket = api_socket.unwrap_or("/run/firecracker.socket".into());
-    serve(Manner::of(name), Path::new("/"), Path::new(&api_socket))
+    serve(Behaviour::of(name), Path::new("/"), Path::new(&api_socket))
 }
 
 /// Letters, digits and hyphens, up to the limit of both programs.
@@ -102,12 +102,12 @@ fn check_id(id: &str) -> Result<(), String> {
 }
 
 /// Runs as Firecracker. `root` is its root folder.
-fn serve(manner: Manner, root: &Path, api_socket: &Path) -> Result<(), String> {
+fn serve(manner: Behaviour, root: &Path, api_socket: &Path) -> Result<(), String> {
     match manner {
-        Manner::Mute => loop {
+        Behaviour::Mute => loop {
             std::thread::park();
         },
-        Manner::Dead => return Err("cannot find a virtual processor".into()),
+        Behaviour::Dead => return Err("cannot find a virtual processor".into()),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

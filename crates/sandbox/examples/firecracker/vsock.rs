@@ -10,10 +10,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{UnixListener, UnixStream};
 
 /// The host port at which a machine reports that it is ready.
-const READY: u32 = 7000;
+const READY_PORT: u32 = 7000;
 
 /// Socket of the test's simulated machine.
-const MACHINE: &str = "machine.sock";
+const MACHINE_SOCKET: &str = "machine.sock";
 
 /// Listens for the host. A deaf device closes every connection, as for a port without a listener.
 pub(crate) fn listen(device: PathBuf, is_deaf: bool) -> io::Result<()> {
@@ -39,7 +39,7 @@ async fn connect(socket: UnixStream, device: &Path, is_deaf: bool) -> io::Result
     let Some(port) = port.filter(|_| !is_deaf) else {
         return Ok(());
     };
-    let mut machine = reach(device, port).await?;
+    let mut machine = connect_machine_port(device, port).await?;
     socket.write_all(b"OK 1073741824\n").await?;
     copy_bidirectional(&mut socket, &mut machine).await?;
     Ok(())
@@ -49,16 +49,16 @@ async fn connect(socket: UnixStream, device: &Path, is_deaf: bool) -> io::Result
 pub(crate) fn announce(device: PathBuf) {
     tokio::task::spawn_local(async move {
         let mut name = device.clone().into_os_string();
-        name.push(format!("_{READY}"));
+        name.push(format!("_{READY_PORT}"));
         let mut host = UnixStream::connect(Path::new(&name)).await?;
-        let mut machine = reach(&device, READY).await?;
+        let mut machine = connect_machine_port(&device, READY_PORT).await?;
         copy_bidirectional(&mut host, &mut machine).await
     });
 }
 
 /// Connects to a port of the test's machine, whose socket may not exist yet.
-async fn reach(device: &Path, port: u32) -> io::Result<UnixStream> {
-    let machine = device.with_file_name(MACHINE);
+async fn connect_machine_port(device: &Path, port: u32) -> io::Result<UnixStream> {
+    let machine = device.with_file_name(MACHINE_SOCKET);
     let mut socket = loop {
         match UnixStream::connect(&machine).await {
             Ok(socket) => break socket,

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use super::{Attack, World, breach, check, held, pause};
+use super::{Attack, AttackArguments, breach, check, held, pause};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("disk", disk),
@@ -25,15 +25,19 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("inodes", inodes),
 ];
 
-const STEP: usize = 1 << 20;
+const STEP_BYTES: usize = 1 << 20;
 
 /// Time for the guard to act on the last step.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const GUARD_REACTION_TIME: Duration = Duration::from_secs(2);
 
 /// Writes 1 MiB steps. Reaching the end means that the limit was not enforced.
-pub(super) fn fill(what: &str, world: &World, mut step: impl FnMut(u64, &[u8]) -> io::Result<()>) {
-    let content = vec![1u8; STEP];
-    let steps = world.number("bytes") / STEP as u64;
+pub(super) fn fill(
+    what: &str,
+    world: &AttackArguments,
+    mut step: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) {
+    let content = vec![1u8; STEP_BYTES];
+    let steps = world.number("bytes") / STEP_BYTES as u64;
     held(format_args!("{what}: begins"));
     for number in 0..steps {
         if let Err(error) = step(number, &content) {
@@ -42,7 +46,7 @@ pub(super) fn fill(what: &str, world: &World, mut step: impl FnMut(u64, &[u8]) -
         }
         pause(5);
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + GUARD_REACTION_TIME;
     while Instant::now() < end {
         pause(20);
     }
@@ -62,13 +66,13 @@ fn append(path: &str, content: &[u8]) -> io::Result<()> {
         .write_all(content)
 }
 
-fn disk(world: &World) {
+fn disk(world: &AttackArguments) {
     fill("files", world, |number, content| {
         append(&name(number), content)
     });
 }
 
-fn hoard_unlinked(what: &str, world: &World) {
+fn hoard_unlinked(what: &str, world: &AttackArguments) {
     let mut open: Vec<File> = Vec::new();
     fill(what, world, |number, content| {
         if number.is_multiple_of(8) {
@@ -79,12 +83,12 @@ fn hoard_unlinked(what: &str, world: &World) {
     });
 }
 
-fn unlinked(world: &World) {
+fn unlinked(world: &AttackArguments) {
     hoard_unlinked("removed files that are open", world);
 }
 
 /// In a folder that even its owner may not list.
-fn locked_folder(world: &World) {
+fn locked_folder(world: &AttackArguments) {
     fs::create_dir("locked").unwrap();
     let mut open: Vec<File> = (0..64)
         .map(|n| File::create(format!("locked/{n}")).unwrap())
@@ -96,7 +100,7 @@ fn locked_folder(world: &World) {
 }
 
 /// At the end of a path that exceeds the maximum path length.
-fn deep(world: &World) {
+fn deep(world: &AttackArguments) {
     let long = "d".repeat(250);
     for _ in 0..20 {
         fs::create_dir(&long).unwrap();
@@ -108,13 +112,13 @@ fn deep(world: &World) {
 }
 
 /// In a process that cannot be inspected.
-fn undumpable(world: &World) {
+fn undumpable(world: &AttackArguments) {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0u64) };
     hoard_unlinked("removed files of a process that hides", world);
 }
 
 /// Open files that are in no process, only in flight in a socket.
-fn in_flight(world: &World) {
+fn in_flight(world: &AttackArguments) {
     let mut pair = [0; 2];
     let kind = libc::SOCK_DGRAM;
     check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) }.into()).unwrap();
@@ -160,7 +164,7 @@ fn send_descriptor(socket: i32, descriptor: i32) -> io::Result<()> {
 }
 
 /// Removed and closed: only a mapping keeps them alive.
-fn mapped(world: &World) {
+fn mapped(world: &AttackArguments) {
     fill("removed files that are mapped", world, |_, content| {
         let mut file = File::options()
             .read(true)
@@ -172,7 +176,7 @@ fn mapped(world: &World) {
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                STEP,
+                STEP_BYTES,
                 libc::PROT_READ,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -188,7 +192,7 @@ fn mapped(world: &World) {
 }
 
 /// Allocates blocks without writing them, all at once; the suite checks the free disk space.
-fn allocate(world: &World) {
+fn allocate(world: &AttackArguments) {
     let each = world.number("each");
     let files = world.number("bytes") / each;
     for number in 0..files {
@@ -203,7 +207,7 @@ fn allocate(world: &World) {
 }
 
 /// One of several commands that each fill the space that the previous one left.
-fn again(world: &World) {
+fn again(world: &AttackArguments) {
     let round = world.number("round");
     let what = format!("round {round}");
     fill(&what, world, |number, content| {
@@ -212,7 +216,7 @@ fn again(world: &World) {
 }
 
 /// Empty files.
-fn inodes(world: &World) {
+fn inodes(world: &AttackArguments) {
     let most = world.number("inodes") * 8;
     let path = |number: u64| CString::new(format!("names/{}/{number}", number / 1000)).unwrap();
     fs::create_dir("names").unwrap();
@@ -228,6 +232,6 @@ fn inodes(world: &World) {
             return;
         }
     }
-    pause(PATIENCE.as_millis() as u64);
+    pause(GUARD_REACTION_TIME.as_millis() as u64);
     breach(format_args!("{most} files"));
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::IntoRawFd;
 
-use super::{Attack, World, breach, check, has_own_kernel, held, judge, pause};
+use super::{Attack, AttackArguments, breach, check, has_own_kernel, held, judge, pause};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("fork-bomb", fork_bomb),
@@ -40,11 +40,11 @@ fn bomb(each: fn()) {
     }
 }
 
-fn fork_bomb(_: &World) {
+fn fork_bomb(_: &AttackArguments) {
     bomb(|| {});
 }
 
-fn fork_bomb_sessions(_: &World) {
+fn fork_bomb_sessions(_: &AttackArguments) {
     bomb(|| unsafe {
         libc::setsid();
     });
@@ -63,7 +63,7 @@ fn ignore_terminate() {
 }
 
 /// Prints `FULL` and waits: the suite counts from outside.
-fn threads(world: &World) {
+fn threads(world: &AttackArguments) {
     let limit = world.number("pids");
     let mut count = 1;
     let error = loop {
@@ -87,7 +87,7 @@ fn threads(world: &World) {
     }
 }
 
-fn open_files(world: &World) {
+fn open_files(world: &AttackArguments) {
     let limit = world.number("files");
     let mut count = 3;
     loop {
@@ -109,7 +109,7 @@ fn open_files(world: &World) {
     raise_limits(world);
 }
 
-fn raise_limits(_: &World) {
+fn raise_limits(_: &AttackArguments) {
     for (name, resource) in [
         ("core", libc::RLIMIT_CORE),
         ("file size", libc::RLIMIT_FSIZE),
@@ -137,7 +137,7 @@ fn raise_limits(_: &World) {
     }
 }
 
-fn spin(_: &World) {
+fn spin(_: &AttackArguments) {
     ignore_terminate();
     held("spinning");
     loop {
@@ -145,7 +145,7 @@ fn spin(_: &World) {
     }
 }
 
-fn spin_daemon(world: &World) {
+fn spin_daemon(world: &AttackArguments) {
     if unsafe { libc::fork() } == 0 {
         unsafe { libc::setsid() };
         spin(world);
@@ -154,7 +154,7 @@ fn spin_daemon(world: &World) {
 }
 
 /// Tries to move to a processor that it was not given.
-fn affinity(_: &World) {
+fn affinity(_: &AttackArguments) {
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::cpu_set_t>();
     unsafe { libc::sched_getaffinity(0, size, &raw mut set) };
@@ -176,7 +176,7 @@ fn affinity(_: &World) {
 
 /// The machine has a limited number of terminals for all users: half of them are too many for one
 /// sandbox.
-fn terminals(_: &World) {
+fn terminals(_: &AttackArguments) {
     let most = number("/proc/sys/kernel/pty/max", 4096);
     let too_many = (most - number("/proc/sys/kernel/pty/reserve", 1024)) / 2;
     let taken = take(too_many, || {
@@ -190,7 +190,7 @@ fn terminals(_: &World) {
 }
 
 /// The owner of all sandboxes has a limited number of inotify instances for all of them.
-fn watches(_: &World) {
+fn watches(_: &AttackArguments) {
     let too_many = number("/proc/sys/fs/inotify/max_user_instances", 128) / 2;
     let taken = take(too_many, || {
         check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC) }.into()).map(|fd| fd as i32)

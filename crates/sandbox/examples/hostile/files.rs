@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Attack, World, breach, check, held, in_child, judge, refused};
+use super::{Attack, AttackArguments, breach, check, held, in_child, judge, refused};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("dot-dot", dot_dot),
@@ -137,7 +137,7 @@ fn touch_canary(path: &Path) {
     }
 }
 
-fn dot_dot(world: &World) {
+fn dot_dot(world: &AttackArguments) {
     let canary = world.text("canary").trim_start_matches('/');
     for depth in 1..=12 {
         touch_canary(&Path::new(&"../".repeat(depth)).join(canary));
@@ -149,7 +149,7 @@ fn dot_dot(world: &World) {
     touch_canary(Path::new(canary));
 }
 
-fn absolute_path(world: &World) {
+fn absolute_path(world: &AttackArguments) {
     touch_canary(Path::new(world.text("canary")));
     list(world.text("workspace"));
     for path in [
@@ -174,7 +174,7 @@ fn absolute_path(world: &World) {
     }
 }
 
-fn prefix_sibling(world: &World) {
+fn prefix_sibling(world: &AttackArguments) {
     let evil = format!("{}-evil", world.text("workspace"));
     touch_canary(&Path::new(&evil).join("canary"));
     for path in ["../workspace-evil/canary", "/workspace-evil/canary"] {
@@ -182,7 +182,7 @@ fn prefix_sibling(world: &World) {
     }
 }
 
-fn symlink_leaf(world: &World) {
+fn symlink_leaf(world: &AttackArguments) {
     symlink(world.text("canary"), "canary-link").unwrap();
     read("canary-link");
     overwrite("canary-link");
@@ -190,13 +190,13 @@ fn symlink_leaf(world: &World) {
     read("shadow");
 }
 
-fn symlink_parent(world: &World) {
+fn symlink_parent(world: &AttackArguments) {
     let canary = Path::new(world.text("canary"));
     symlink(canary.parent().unwrap(), "parent").unwrap();
     touch_canary(&Path::new("parent").join("canary"));
 }
 
-fn dangling_symlink(world: &World) {
+fn dangling_symlink(world: &AttackArguments) {
     let folder = Path::new(world.text("canary")).parent().unwrap();
     symlink(folder.join("created"), "dangling").unwrap();
     create("dangling");
@@ -222,13 +222,13 @@ fn exchange_for_ever(pairs: &[(String, String)]) {
     }
 }
 
-fn swap_leaf(world: &World) {
+fn swap_leaf(world: &AttackArguments) {
     fs::write("swapped", "harmless").unwrap();
     symlink(world.text("canary"), "swapped.link").unwrap();
     exchange_for_ever(&[("swapped".into(), "swapped.link".into())]);
 }
 
-fn swap_parent(world: &World) {
+fn swap_parent(world: &AttackArguments) {
     fs::create_dir("folder").unwrap();
     fs::write("folder/canary", "harmless").unwrap();
     let secret = Path::new(world.text("canary")).parent().unwrap();
@@ -237,7 +237,7 @@ fn swap_parent(world: &World) {
 }
 
 /// Regular files that are replaced by pipes before they are opened, and the reverse.
-fn swap_fifo(_: &World) {
+fn swap_fifo(_: &AttackArguments) {
     fs::create_dir("pipes").unwrap();
     fs::create_dir("others").unwrap();
     let pairs = (0..32).map(|number| {
@@ -249,7 +249,7 @@ fn swap_fifo(_: &World) {
     exchange_for_ever(&pairs.collect::<Vec<_>>());
 }
 
-fn hard_link(world: &World) {
+fn hard_link(world: &AttackArguments) {
     let link = |from: &str, flags: i32| {
         let (from_path, to) = (c(from), c("alias"));
         let returned = unsafe {
@@ -289,7 +289,7 @@ fn hard_link(world: &World) {
     refused("link an open file", returned.into());
 }
 
-fn proc_self_root(world: &World) {
+fn proc_self_root(world: &AttackArguments) {
     let canary = world.text("canary");
     for root in [
         "/proc/self/root",
@@ -303,7 +303,7 @@ fn proc_self_root(world: &World) {
     }
 }
 
-fn proc_1(world: &World) {
+fn proc_1(world: &AttackArguments) {
     let parent = std::os::unix::process::parent_id();
     for pid in [1, parent] {
         touch_canary(Path::new(&format!(
@@ -333,7 +333,7 @@ fn proc_1(world: &World) {
 }
 
 /// `rightful` lists the descriptors that a command of this kind should have.
-fn descriptors(world: &World) {
+fn descriptors(world: &AttackArguments) {
     let rightful = world.list("rightful");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc/self/fd").unwrap().flatten() {
@@ -371,7 +371,7 @@ fn descriptors(world: &World) {
     held("no folder among the descriptors");
 }
 
-fn protected(_: &World) {
+fn protected(_: &AttackArguments) {
     for path in [
         "/etc/shadow",
         "/etc/ld.so.preload",
@@ -426,7 +426,7 @@ fn protected(_: &World) {
     judge_at(usr, "chown /usr/bin/env", check(chown.into()));
 }
 
-fn alias(world: &World) {
+fn alias(world: &AttackArguments) {
     let canary = world.text("canary");
     for path in [
         canary.to_uppercase(),
@@ -452,7 +452,7 @@ fn make_fifo(path: &str) {
     check(unsafe { libc::mkfifo(path.as_ptr(), 0o644) }.into()).unwrap();
 }
 
-fn device(_: &World) {
+fn device(_: &AttackArguments) {
     let devices = [
         ("mem", 1, 1),
         ("kmsg", 1, 11),
@@ -477,7 +477,7 @@ fn device(_: &World) {
 }
 
 /// The host's root put a device node into the workspace.
-fn planted_device(_: &World) {
+fn planted_device(_: &AttackArguments) {
     assert!(
         fs::symlink_metadata("planted")
             .unwrap()
@@ -492,7 +492,7 @@ fn planted_device(_: &World) {
 }
 
 /// Names that could block the host; the suite then reads them.
-fn fifo(world: &World) {
+fn fifo(world: &AttackArguments) {
     for name in world.list("names") {
         make_fifo(name);
     }
@@ -500,7 +500,7 @@ fn fifo(world: &World) {
 }
 
 /// The host's root put a setuid program that prints user ids into the workspace.
-fn planted_setuid(_: &World) {
+fn planted_setuid(_: &AttackArguments) {
     let planted = fs::metadata("planted-id").unwrap();
     assert_eq!(planted.permissions().mode() & 0o4000, 0o4000, "not setuid");
     let own = unsafe { (libc::getuid(), libc::getgid()) };
@@ -516,7 +516,7 @@ fn planted_setuid(_: &World) {
 }
 
 /// Setuid files, left for users of the host.
-fn leave_setuid(_: &World) {
+fn leave_setuid(_: &AttackArguments) {
     for (name, bits) in [("setuid", 0o4755), ("setgid", 0o2755)] {
         let plain = |way: &str| {
             let path = format!("{name}-{way}");
@@ -584,7 +584,7 @@ fn left(name: &str, way: &str, made: io::Result<i64>) {
     }
 }
 
-fn become_root(_: &World) {
+fn become_root(_: &AttackArguments) {
     unsafe {
         refused("setuid", libc::syscall(libc::SYS_setuid, 0));
         refused("setgid", libc::syscall(libc::SYS_setgid, 0));
@@ -642,7 +642,7 @@ fn become_root(_: &World) {
     }
 }
 
-fn whoami(_: &World) {
+fn whoami(_: &AttackArguments) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     for (key, good) in [
         ("Uid:", "1000 1000 1000 1000"),
@@ -685,7 +685,7 @@ fn asked(key: &str) -> String {
 }
 
 /// Starting a program in an unusual way is allowed and gains nothing.
-fn odd_exec(_: &World) {
+fn odd_exec(_: &AttackArguments) {
     let itself = fs::read("/proc/self/exe").unwrap();
     let raw = check(unsafe { libc::memfd_create(c"hostile".as_ptr(), 0) }.into()).unwrap();
     let mut memory = unsafe { File::from_raw_fd(raw as i32) };
@@ -716,7 +716,7 @@ fn odd_exec(_: &World) {
 }
 
 /// Files that other tools would execute if they trusted this folder.
-fn plant_configuration(world: &World) {
+fn plant_configuration(world: &AttackArguments) {
     let trap = world.text("trap");
     let touch = format!("touch {trap}");
     let script = format!("#!/bin/sh\n{touch}\n");

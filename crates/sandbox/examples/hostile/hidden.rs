@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
-use super::disk::{PATIENCE, fill};
-use super::{Attack, World, breach, check, held, pause, refused};
+use super::disk::{GUARD_REACTION_TIME, fill};
+use super::{Attack, AttackArguments, breach, check, held, pause, refused};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("disk-unreaped", unreaped),
@@ -25,7 +25,7 @@ fn create_unlinked() -> io::Result<File> {
 }
 
 /// Children write. Their parent ignores SIGCHLD, so the kernel adds their counters to no process.
-fn unreaped(world: &World) {
+fn unreaped(world: &AttackArguments) {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let mut open: Vec<File> = Vec::new();
     let what = "removed files written by children that nobody waits for";
@@ -50,7 +50,7 @@ fn unreaped(world: &World) {
 
 /// Files are passed from parent to child all the time: each process is gone before a slow scan
 /// inspects it.
-fn relay(world: &World) {
+fn relay(world: &AttackArguments) {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let mut open: Vec<File> = Vec::new();
     let mut pipe = [0; 2];
@@ -78,7 +78,7 @@ fn relay(world: &World) {
 }
 
 /// The main thread ends, and with it most of what `/proc/PID` shows of the process.
-fn ended_leader(world: &World) {
+fn ended_leader(world: &AttackArguments) {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             let mut open: Vec<File> = Vec::new();
@@ -96,7 +96,7 @@ fn ended_leader(world: &World) {
 }
 
 /// Moves the workspace to another project, which has no quota.
-fn project(_: &World) {
+fn project(_: &AttackArguments) {
     // `struct fsxattr`: flags, two sizes, the project.
     let mut attributes = [0u32; 7];
     let folder = File::open(".").unwrap();
@@ -110,7 +110,7 @@ fn project(_: &World) {
 }
 
 /// Eight times the limit, spread over processes, because each has a limit of open files.
-fn hoard_inodes<T>(what: &str, world: &World, make: impl Fn(u64) -> io::Result<T>) {
+fn hoard_inodes<T>(what: &str, world: &AttackArguments, make: impl Fn(u64) -> io::Result<T>) {
     const EACH: u64 = 3000;
     let most = world.number("inodes") * 8;
     held(format_args!("{what}: begins"));
@@ -147,12 +147,12 @@ fn hoard_inodes<T>(what: &str, world: &World, make: impl Fn(u64) -> io::Result<T
             return;
         }
     }
-    pause(PATIENCE.as_millis() as u64);
+    pause(GUARD_REACTION_TIME.as_millis() as u64);
     breach(format_args!("{most} {what}"));
 }
 
 /// Empty files that are kept alive only by descriptors.
-fn unlinked_inodes(world: &World) {
+fn unlinked_inodes(world: &AttackArguments) {
     hoard_inodes("removed files", world, |number| {
         let path = format!("hoard-{number}");
         let file = File::create(&path)?;
@@ -162,7 +162,7 @@ fn unlinked_inodes(world: &World) {
 }
 
 /// Sockets whose names were removed: no descriptor refers to the inode.
-fn socket_inodes(world: &World) {
+fn socket_inodes(world: &AttackArguments) {
     hoard_inodes("removed sockets", world, |number| {
         let path = format!("hoard-{number}");
         let socket = UnixDatagram::bind(&path)?;

@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use libc::{c_int, c_void};
 
 use super::{
-    Attack, Sleeper, World, breach, check, has_own_kernel, held, in_child, judge, last_errno,
-    refused,
+    Attack, AttackArguments, Sleeper, breach, check, has_own_kernel, held, in_child, judge,
+    last_errno, refused,
 };
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -59,10 +59,10 @@ fn trace(pid: libc::pid_t, who: &str) {
     }
 }
 
-fn ptrace(_: &World) {
+fn ptrace(_: &AttackArguments) {
     trace(1, "process 1");
     trace(std::os::unix::process::parent_id() as i32, "the parent");
-    ptrace_child(&World(Default::default()));
+    ptrace_child(&AttackArguments(Default::default()));
     let traced = in_child(|| {
         let returned = unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_TRACEME, 0, 0, 0) };
         i32::from(returned < 0)
@@ -73,7 +73,7 @@ fn ptrace(_: &World) {
     }
 }
 
-fn ptrace_child(_: &World) {
+fn ptrace_child(_: &AttackArguments) {
     let sibling = Sleeper::start();
     trace(sibling.0, "a sibling");
 }
@@ -101,7 +101,7 @@ fn move_memory(pid: libc::pid_t, who: &str) {
     }
 }
 
-fn process_memory(world: &World) {
+fn process_memory(world: &AttackArguments) {
     move_memory(1, "process 1");
     process_memory_child(world);
     judge(
@@ -135,12 +135,12 @@ fn process_memory(world: &World) {
     });
 }
 
-fn process_memory_child(_: &World) {
+fn process_memory_child(_: &AttackArguments) {
     let sibling = Sleeper::start();
     move_memory(sibling.0, "a sibling");
 }
 
-fn pidfd_getfd(_: &World) {
+fn pidfd_getfd(_: &AttackArguments) {
     let sibling = Sleeper::start();
     for (pid, who) in [(1, "process 1"), (sibling.0, "a sibling")] {
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -162,19 +162,19 @@ fn unshare_one(name: &str, flag: c_int) {
     }
 }
 
-fn unshare(_: &World) {
+fn unshare(_: &AttackArguments) {
     for (name, flag) in NAMESPACES {
         unshare_one(name, *flag);
     }
     unshare_one("user and mount", libc::CLONE_NEWUSER | libc::CLONE_NEWNS);
 }
 
-fn unshare_user(_: &World) {
+fn unshare_user(_: &AttackArguments) {
     unshare_one("user", libc::CLONE_NEWUSER);
 }
 
 /// Forks with `clone` and these flags; the child ends at once.
-fn born(what: impl std::fmt::Display, flags: u64) {
+fn try_clone(what: impl std::fmt::Display, flags: u64) {
     let returned = unsafe {
         libc::syscall(
             libc::SYS_clone,
@@ -191,21 +191,21 @@ fn born(what: impl std::fmt::Display, flags: u64) {
     refused(what, returned);
 }
 
-fn clone(_: &World) {
+fn clone(_: &AttackArguments) {
     // The flag of time namespaces overlaps the exit signal, so only `clone3` can pass it.
     for (name, flag) in NAMESPACES.iter().filter(|(name, _)| *name != "time") {
-        born(format_args!("clone into a {name} namespace"), *flag as u64);
+        try_clone(format_args!("clone into a {name} namespace"), *flag as u64);
     }
     let all = NAMESPACES.iter().fold(0, |all, (_, flag)| all | flag) as u64;
-    born("clone into all namespaces", all);
+    try_clone("clone into all namespaces", all);
     // A filter that reads only half of the argument would miss this.
-    born(
+    try_clone(
         "clone with high bits",
         (libc::CLONE_NEWUSER as u64) | 1 << 40,
     );
 }
 
-fn clone3(_: &World) {
+fn clone3(_: &AttackArguments) {
     let into_cgroup = 0x2_0000_0000u64;
     let kinds = NAMESPACES.iter().map(|(name, flag)| (*name, *flag as u64));
     for (name, flags) in kinds.chain([("no", 0), ("no namespace but a cgroup", into_cgroup)]) {
@@ -221,7 +221,7 @@ fn clone3(_: &World) {
     }
 }
 
-fn mount(_: &World) {
+fn mount(_: &AttackArguments) {
     let null = std::ptr::null::<c_void>();
     fs::create_dir_all("/tmp/point").unwrap();
     unsafe {
@@ -313,7 +313,7 @@ fn mount(_: &World) {
     }
 }
 
-fn setns(_: &World) {
+fn setns(_: &AttackArguments) {
     for kind in ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"] {
         for pid in ["self", "1"] {
             let path = format!("/proc/{pid}/ns/{kind}");
@@ -341,7 +341,7 @@ fn setns(_: &World) {
     }
 }
 
-fn bpf(_: &World) {
+fn bpf(_: &AttackArguments) {
     let attributes = [1u32, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     for command in 0..8 {
         let size = size_of_val(&attributes);
@@ -350,7 +350,7 @@ fn bpf(_: &World) {
     }
 }
 
-fn userfaultfd(_: &World) {
+fn userfaultfd(_: &AttackArguments) {
     for flags in [0, 1, libc::O_CLOEXEC] {
         let returned = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         refused(format_args!("userfaultfd with flags {flags:#x}"), returned);
@@ -358,7 +358,7 @@ fn userfaultfd(_: &World) {
     judge("open /dev/userfaultfd", File::open("/dev/userfaultfd"));
 }
 
-fn io_uring(_: &World) {
+fn io_uring(_: &AttackArguments) {
     let parameters = [0u8; 256];
     unsafe {
         refused(
@@ -376,7 +376,7 @@ fn io_uring(_: &World) {
     }
 }
 
-fn perf(_: &World) {
+fn perf(_: &AttackArguments) {
     // Software CPU clock counter; the size is that of the first version.
     let mut attributes = [0u32; 32];
     attributes[0] = 1;
@@ -396,7 +396,7 @@ fn perf(_: &World) {
     }
 }
 
-fn keys(_: &World) {
+fn keys(_: &AttackArguments) {
     let (kind, name) = (c"user".as_ptr(), c"hostile".as_ptr());
     unsafe {
         for ring in -8..0 {
@@ -434,7 +434,7 @@ fn by_i386(number: i32) -> i32 {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn i386(_: &World) {
+fn i386(_: &AttackArguments) {
     // A kernel without i386 may interpret the number as one of its own calls (`getpid` answers as
     // itself). Then it is no separate entry, and calls that must be refused are tried by those
     // numbers.
@@ -474,12 +474,12 @@ fn i386(_: &World) {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn i386(_: &World) {
+fn i386(_: &AttackArguments) {
     held("there is no second architecture here");
 }
 
 #[cfg(target_arch = "x86_64")]
-fn x32(_: &World) {
+fn x32(_: &AttackArguments) {
     const X32: i64 = 0x4000_0000;
     for (name, number) in [
         ("getpid", libc::SYS_getpid),
@@ -502,11 +502,11 @@ fn x32(_: &World) {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn x32(_: &World) {
+fn x32(_: &AttackArguments) {
     held("there is no second architecture here");
 }
 
-fn device_files(_: &World) {
+fn device_files(_: &AttackArguments) {
     for name in [
         "kmsg",
         "kvm",
@@ -543,7 +543,7 @@ fn device_files(_: &World) {
     }
 }
 
-fn modules(_: &World) {
+fn modules(_: &AttackArguments) {
     let image = [0u8; 64];
     let itself = File::open("/proc/self/exe").unwrap();
     let program = itself.as_raw_fd();
@@ -573,7 +573,7 @@ fn modules(_: &World) {
 }
 
 /// Sets the clocks to their current values: being allowed to do that is a breach.
-fn clock(_: &World) {
+fn clock(_: &AttackArguments) {
     unsafe {
         let mut now: libc::timespec = std::mem::zeroed();
         for clock in [libc::CLOCK_REALTIME, libc::CLOCK_TAI] {
@@ -600,7 +600,7 @@ fn clock(_: &World) {
     }
 }
 
-fn cgroup(_: &World) {
+fn cgroup(_: &AttackArguments) {
     fs::create_dir_all("/tmp/cgroup").unwrap();
     for (kind, options) in [
         (c"cgroup", c"rdma"),
@@ -657,7 +657,7 @@ fn cgroup(_: &World) {
     }
 }
 
-fn handles(_: &World) {
+fn handles(_: &AttackArguments) {
     let mut handle = [0u8; 136];
     handle[0] = 128;
     let mut mount = 0;
@@ -688,7 +688,7 @@ fn handles(_: &World) {
 }
 
 /// Calls that affect the whole machine.
-fn machine(_: &World) {
+fn machine(_: &AttackArguments) {
     let text = [0u8; 4096];
     unsafe {
         refused(

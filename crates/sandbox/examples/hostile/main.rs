@@ -31,7 +31,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// An attack by its name.
-type Attack = (&'static str, fn(&World));
+type Attack = (&'static str, fn(&AttackArguments));
 
 fn main() {
     // A closed pipe ends it; a file that is too large is an error to report.
@@ -41,7 +41,7 @@ fn main() {
     }
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().expect("the name of an attack");
-    let world = World::from_arguments(arguments);
+    let world = AttackArguments::from_arguments(arguments);
     for (key, own) in [("root", &OWN_ROOT), ("kernel", &OWN_KERNEL)] {
         own.store(
             world.0.get(key).is_some_and(|whose| whose == "own"),
@@ -86,9 +86,9 @@ fn has_own_kernel() -> bool {
 }
 
 /// Arguments in which the suite describes the host.
-struct World(HashMap<String, String>);
+struct AttackArguments(HashMap<String, String>);
 
-impl World {
+impl AttackArguments {
     fn from_arguments(arguments: impl Iterator<Item = String>) -> Self {
         let pairs = arguments.filter_map(|argument| {
             let (key, value) = argument.split_once('=')?;

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::FromRawFd;
 
-use super::{Attack, World, breach, check, held};
+use super::{Attack, AttackArguments, breach, check, held};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("memory", memory),
@@ -22,7 +22,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("sysv-messages", sysv_messages),
 ];
 
-const STEP: usize = 4 << 20;
+const STEP_BYTES: usize = 4 << 20;
 
 /// Takes step after step until that many bytes are taken or a step fails.
 fn grow(what: &str, bytes: u64, step: u64, mut take: impl FnMut(u64) -> io::Result<()>) {
@@ -40,7 +40,7 @@ fn grow(what: &str, bytes: u64, step: u64, mut take: impl FnMut(u64) -> io::Resu
 fn map(flags: libc::c_int) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = flags | libc::MAP_ANONYMOUS;
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), STEP, access, flags, -1, 0) };
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), STEP_BYTES, access, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         Err(io::Error::last_os_error())
     } else {
@@ -49,19 +49,22 @@ fn map(flags: libc::c_int) -> io::Result<*mut u8> {
 }
 
 fn touch(at: *mut u8) {
-    for offset in (0..STEP).step_by(4096) {
+    for offset in (0..STEP_BYTES).step_by(4096) {
         unsafe { at.add(offset).write_volatile(1) };
     }
 }
 
-fn memory(world: &World) {
-    grow("private memory", world.number("bytes"), STEP as u64, |_| {
-        map(libc::MAP_PRIVATE).map(touch)
-    });
+fn memory(world: &AttackArguments) {
+    grow(
+        "private memory",
+        world.number("bytes"),
+        STEP_BYTES as u64,
+        |_| map(libc::MAP_PRIVATE).map(touch),
+    );
 }
 
 /// Asks the kernel to kill other processes first.
-fn memory_spared(world: &World) {
+fn memory_spared(world: &AttackArguments) {
     for score in ["-1000", "-999", "0"] {
         if std::fs::write("/proc/self/oom_score_adj", score).is_ok() {
             break;
@@ -71,12 +74,12 @@ fn memory_spared(world: &World) {
 }
 
 /// Many processes, each of them small.
-fn memory_many(world: &World) {
+fn memory_many(world: &AttackArguments) {
     let bytes = world.number("bytes");
     let mut ready = [0; 2];
     check(unsafe { libc::pipe(ready.as_mut_ptr()) }.into()).unwrap();
     let mut count = 0;
-    while count * (STEP as u64) < bytes {
+    while count * (STEP_BYTES as u64) < bytes {
         match unsafe { libc::fork() } {
             0 => {
                 let taken = map(libc::MAP_PRIVATE).map(touch);
@@ -118,29 +121,39 @@ fn memory_many(world: &World) {
             "one was killed, {done} of {count} had their memory"
         ))
     } else {
-        breach(format_args!("{count} processes with {STEP} bytes each"))
+        breach(format_args!(
+            "{count} processes with {STEP_BYTES} bytes each"
+        ))
     }
 }
 
-fn memory_shared(world: &World) {
-    grow("shared memory", world.number("bytes"), STEP as u64, |_| {
-        map(libc::MAP_SHARED).map(touch)
-    });
+fn memory_shared(world: &AttackArguments) {
+    grow(
+        "shared memory",
+        world.number("bytes"),
+        STEP_BYTES as u64,
+        |_| map(libc::MAP_SHARED).map(touch),
+    );
 }
 
-fn memory_file(world: &World) {
-    let content = vec![1u8; STEP];
-    grow("memory files", world.number("bytes"), STEP as u64, |_| {
-        let raw = check(unsafe { libc::memfd_create(c"hoard".as_ptr(), 0) }.into())?;
-        let mut file = unsafe { std::fs::File::from_raw_fd(raw as i32) };
-        file.write_all(&content)?;
-        std::mem::forget(file);
-        Ok(())
-    });
+fn memory_file(world: &AttackArguments) {
+    let content = vec![1u8; STEP_BYTES];
+    grow(
+        "memory files",
+        world.number("bytes"),
+        STEP_BYTES as u64,
+        |_| {
+            let raw = check(unsafe { libc::memfd_create(c"hoard".as_ptr(), 0) }.into())?;
+            let mut file = unsafe { std::fs::File::from_raw_fd(raw as i32) };
+            file.write_all(&content)?;
+            std::mem::forget(file);
+            Ok(())
+        },
+    );
 }
 
 /// Bytes that were sent but never read stay in the kernel.
-fn memory_sockets(world: &World) {
+fn memory_sockets(world: &AttackArguments) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let content = vec![1u8; 256 * 1024];
@@ -171,8 +184,8 @@ fn memory_sockets(world: &World) {
 }
 
 /// Files of 4 MiB in every file system that is in memory.
-fn tmpfs(world: &World) {
-    let content = vec![1u8; STEP];
+fn tmpfs(world: &AttackArguments) {
+    let content = vec![1u8; STEP_BYTES];
     let bytes = world.number("bytes");
     let mut taken = 0;
     for folder in [
@@ -200,13 +213,13 @@ fn tmpfs(world: &World) {
     }
 }
 
-fn sysv_shared_memory(world: &World) {
+fn sysv_shared_memory(world: &AttackArguments) {
     grow(
         "System V shared memory",
         world.number("bytes"),
-        STEP as u64,
+        STEP_BYTES as u64,
         |_| {
-            let id = check(unsafe { libc::shmget(libc::IPC_PRIVATE, STEP, 0o600) }.into())?;
+            let id = check(unsafe { libc::shmget(libc::IPC_PRIVATE, STEP_BYTES, 0o600) }.into())?;
             let at = unsafe { libc::shmat(id as i32, std::ptr::null(), 0) };
             if at as isize == -1 {
                 return Err(io::Error::last_os_error());
@@ -221,7 +234,7 @@ fn sysv_shared_memory(world: &World) {
 }
 
 /// A semaphore takes 64 bytes of the kernel's memory.
-fn sysv_semaphores(world: &World) {
+fn sysv_semaphores(world: &AttackArguments) {
     grow(
         "System V semaphores",
         world.number("bytes"),
@@ -230,7 +243,7 @@ fn sysv_semaphores(world: &World) {
     );
 }
 
-fn sysv_messages(world: &World) {
+fn sysv_messages(world: &AttackArguments) {
     let message = [1u8; 8 + 8192];
     grow("System V messages", world.number("bytes"), 16_384, |_| {
         let queue = check(unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) }.into())? as i32;

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Attack, World, breach, has_own_kernel, held, judge, last_errno, refused};
+use super::{Attack, AttackArguments, breach, has_own_kernel, held, judge, last_errno, refused};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("host-tcp", host_tcp),
@@ -28,13 +28,13 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("sibling", sibling),
 ];
 
-const SHORT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A TCP connection to an address outside the sandbox. Only a missing route is correct, because a
 /// refusal would be an answer from outside.
-fn leave(address: SocketAddr) {
+fn try_connect(address: SocketAddr) {
     let local = address.ip().is_loopback();
-    match TcpStream::connect_timeout(&address, SHORT) {
+    match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
         Ok(_) => breach(format_args!("connected to {address}")),
         Err(error) => match error.raw_os_error() {
             Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL | libc::EPERM | libc::EACCES) => {
@@ -76,7 +76,7 @@ fn send_datagram(address: SocketAddr, content: &[u8]) {
     }
 }
 
-fn host_tcp(world: &World) {
+fn host_tcp(world: &AttackArguments) {
     let port = world.number("tcp") as u16;
     for address in [
         "127.0.0.1",
@@ -87,14 +87,14 @@ fn host_tcp(world: &World) {
     ] {
         let address: IpAddr = address.parse().unwrap();
         let address = SocketAddr::new(address, port);
-        match TcpStream::connect_timeout(&address, SHORT) {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(_) => breach(format_args!("reached the host at {address}")),
             Err(error) => held(format_args!("{address}: {error}")),
         }
     }
 }
 
-fn host_udp(world: &World) {
+fn host_udp(world: &AttackArguments) {
     let port = world.number("udp") as u16;
     for address in ["127.0.0.1", "127.0.0.2"] {
         send_datagram(SocketAddr::new(address.parse().unwrap(), port), b"hostile");
@@ -105,7 +105,7 @@ fn abstract_name(name: &str) -> std::os::unix::net::SocketAddr {
     std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap()
 }
 
-fn host_abstract(world: &World) {
+fn host_abstract(world: &AttackArguments) {
     let name = abstract_name(world.text("abstract"));
     judge(
         "connect to an abstract socket of the host",
@@ -118,17 +118,17 @@ fn host_abstract(world: &World) {
     );
 }
 
-fn host_addresses(world: &World) {
+fn host_addresses(world: &AttackArguments) {
     for address in world.list("addresses") {
         let address: IpAddr = address.parse().unwrap();
         for port in [22, 80, 443, world.number("tcp") as u16] {
-            leave(SocketAddr::new(address, port));
+            try_connect(SocketAddr::new(address, port));
         }
         send_datagram(SocketAddr::new(address, 53), b"hostile");
     }
 }
 
-fn dns(_: &World) {
+fn dns(_: &AttackArguments) {
     // A query for a name that carries a secret.
     let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in ["secret-of-the-host", "example", "invalid"] {
@@ -143,10 +143,10 @@ fn dns(_: &World) {
         "[2001:4860:4860::8888]:53",
     ] {
         send_datagram(server.parse().unwrap(), &query);
-        leave(server.parse().unwrap());
+        try_connect(server.parse().unwrap());
     }
     for server in ["8.8.8.8:853", "1.1.1.1:443"] {
-        leave(server.parse().unwrap());
+        try_connect(server.parse().unwrap());
     }
     judge(
         "resolve a name",
@@ -156,7 +156,7 @@ fn dns(_: &World) {
     );
 }
 
-fn metadata(_: &World) {
+fn metadata(_: &AttackArguments) {
     for address in [
         "169.254.169.254",
         "100.100.100.200",
@@ -165,7 +165,7 @@ fn metadata(_: &World) {
         "fd00:ec2::254",
         "64:ff9b::a9fe:a9fe",
     ] {
-        leave(SocketAddr::new(address.parse().unwrap(), 80));
+        try_connect(SocketAddr::new(address.parse().unwrap(), 80));
     }
     // Other spellings that a C library parses as the same address.
     for spelling in [
@@ -175,7 +175,7 @@ fn metadata(_: &World) {
         "169.254.43518",
     ] {
         match (spelling, 80).to_socket_addrs() {
-            Ok(addresses) => addresses.for_each(leave),
+            Ok(addresses) => addresses.for_each(try_connect),
             Err(error) => held(format_args!("{spelling}: {error}")),
         }
     }
@@ -190,7 +190,7 @@ fn open_socket(what: impl std::fmt::Display, family: i32, kind: i32, protocol: i
     Some(socket)
 }
 
-fn raw_sockets(_: &World) {
+fn raw_sockets(_: &AttackArguments) {
     for (family, name) in [(libc::AF_INET, "IPv4"), (libc::AF_INET6, "IPv6")] {
         for protocol in [
             libc::IPPROTO_RAW,
@@ -214,7 +214,7 @@ fn raw_sockets(_: &World) {
 }
 
 /// Ping sockets need no privilege on many machines, but they need a route.
-fn icmp(_: &World) {
+fn icmp(_: &AttackArguments) {
     for (family, protocol) in [
         (libc::AF_INET, libc::IPPROTO_ICMP),
         (libc::AF_INET6, libc::IPPROTO_ICMPV6),
@@ -242,7 +242,7 @@ fn icmp(_: &World) {
     send_datagram("1.1.1.1:443".parse().unwrap(), &[0xc0; 1200]);
 }
 
-fn vsock(_: &World) {
+fn vsock(_: &AttackArguments) {
     for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
         if let Some(socket) = open_socket("vsock", libc::AF_VSOCK, kind, 0) {
             breach(format_args!("vsock {socket} of kind {kind}"));
@@ -253,7 +253,7 @@ fn vsock(_: &World) {
 /// Every socket family except the few that programs need, with both calls that create sockets. Only
 /// a refusal by the filter counts: any other error comes from the family's own code, which the
 /// kernel may have loaded on demand.
-fn families(_: &World) {
+fn families(_: &AttackArguments) {
     let needed = [
         libc::AF_UNIX,
         libc::AF_INET,
@@ -268,7 +268,7 @@ fn families(_: &World) {
             libc::SOCK_SEQPACKET,
         ] {
             let returned = unsafe { libc::socket(family, kind, 0) };
-            by_filter(
+            must_be_filtered(
                 format_args!("socket of family {family}, kind {kind}"),
                 returned,
             );
@@ -277,11 +277,11 @@ fn families(_: &World) {
     for family in (0..46).filter(|family| *family != libc::AF_UNIX) {
         let mut pair = [0; 2];
         let returned = unsafe { libc::socketpair(family, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) };
-        by_filter(format_args!("socket pair of family {family}"), returned);
+        must_be_filtered(format_args!("socket pair of family {family}"), returned);
     }
 }
 
-fn by_filter(what: impl std::fmt::Display, returned: i32) {
+fn must_be_filtered(what: impl std::fmt::Display, returned: i32) {
     match (returned, last_errno()) {
         (-1, libc::EPERM) => held(what),
         (-1, errno) => breach(format_args!(
@@ -292,7 +292,7 @@ fn by_filter(what: impl std::fmt::Display, returned: i32) {
 }
 
 /// Transport protocols that are not needed and that the kernel loads on demand.
-fn protocols(_: &World) {
+fn protocols(_: &AttackArguments) {
     for (name, kind, protocol) in [
         ("SCTP", libc::SOCK_STREAM, libc::IPPROTO_SCTP),
         ("SCTP", libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP),
@@ -302,12 +302,12 @@ fn protocols(_: &World) {
     ] {
         for (family, version) in [(libc::AF_INET, "IPv4"), (libc::AF_INET6, "IPv6")] {
             let returned = unsafe { libc::socket(family, kind, protocol) };
-            by_filter(format_args!("{name} over {version}"), returned);
+            must_be_filtered(format_args!("{name} over {version}"), returned);
         }
     }
 }
 
-fn netlink(_: &World) {
+fn netlink(_: &AttackArguments) {
     for protocol in (0..32).filter(|protocol| *protocol != libc::NETLINK_ROUTE) {
         let socket = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol) };
         refused(
@@ -317,7 +317,7 @@ fn netlink(_: &World) {
     }
 }
 
-fn service_sockets(world: &World) {
+fn service_sockets(world: &AttackArguments) {
     for path in [
         "/run/docker.sock",
         "/var/run/docker.sock",
@@ -352,7 +352,7 @@ fn service_sockets(world: &World) {
     }
 }
 
-fn interfaces(_: &World) {
+fn interfaces(_: &AttackArguments) {
     let devices = std::fs::read_to_string("/proc/net/dev").unwrap();
     for line in devices.lines().skip(2) {
         let name = line.split(':').next().unwrap_or_default().trim();
@@ -390,7 +390,7 @@ fn interfaces(_: &World) {
 }
 
 /// Accepts connections, as the victim in another sandbox.
-fn listen(world: &World) {
+fn listen(world: &AttackArguments) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let local = UnixListener::bind_addr(&abstract_name(world.text("abstract"))).unwrap();
     println!("PORT {}", port.local_addr().unwrap().port());
@@ -402,10 +402,10 @@ fn listen(world: &World) {
     println!("HIT");
 }
 
-fn sibling(world: &World) {
+fn sibling(world: &AttackArguments) {
     let port = world.number("sibling-tcp") as u16;
     for address in ["127.0.0.1", "127.0.0.2", "::1"] {
-        leave(SocketAddr::new(address.parse().unwrap(), port));
+        try_connect(SocketAddr::new(address.parse().unwrap(), port));
     }
     let name = abstract_name(world.text("sibling-abstract"));
     judge(

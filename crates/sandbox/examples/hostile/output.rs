@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
-use super::{Attack, World, breach, held, refused};
+use super::{Attack, AttackArguments, breach, held, refused};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("flood", flood),
@@ -16,7 +16,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 /// That many bytes without a newline.
-fn flood(world: &World) {
+fn flood(world: &AttackArguments) {
     let block = [b'x'; 64 * 1024];
     let mut left = world.number("bytes");
     let mut out = io::stdout().lock();
@@ -30,7 +30,7 @@ fn flood(world: &World) {
 }
 
 /// All byte values, and invalid text.
-fn all_bytes(_: &World) {
+fn all_bytes(_: &AttackArguments) {
     let mut bytes: Vec<u8> = (0..=255).collect();
     bytes.extend_from_slice(b"\xc3\x28\xed\xa0\x80\xf8\x88\x80\x80\x80\xff\xfe\xc0\xaf\xe2\x82");
     bytes.extend_from_slice(b"\x1b]52;c;aG9zdGlsZQ==\x07\x1b[2J\x1bP+q544e\x1b\\\x9b6n");
@@ -39,7 +39,7 @@ fn all_bytes(_: &World) {
     }
 }
 
-fn odd_names(_: &World) {
+fn odd_names(_: &AttackArguments) {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     for name in [
@@ -55,7 +55,7 @@ fn odd_names(_: &World) {
 }
 
 /// Types into its own terminal, as if the user had.
-fn type_into_terminal(_: &World) {
+fn type_into_terminal(_: &AttackArguments) {
     for descriptor in 0..3 {
         for byte in b"hostile\n" {
             let returned = unsafe { libc::ioctl(descriptor, libc::TIOCSTI, byte) };
@@ -103,7 +103,7 @@ fn frames() -> Vec<u8> {
     frames
 }
 
-fn forge_frames(_: &World) {
+fn forge_frames(_: &AttackArguments) {
     let frames = frames();
     for descriptor in [1, 2] {
         unsafe { libc::write(descriptor, frames.as_ptr().cast(), frames.len()) };
@@ -111,7 +111,7 @@ fn forge_frames(_: &World) {
     std::process::exit(7);
 }
 
-fn frames_everywhere(_: &World) {
+fn frames_everywhere(_: &AttackArguments) {
     let frames = frames();
     let mut reached = 0;
     for descriptor in (0..1024).filter(|number| *number != 1) {
@@ -133,7 +133,7 @@ fn frames_everywhere(_: &World) {
 }
 
 /// Prints the environment of this program.
-fn environment(_: &World) {
+fn environment(_: &AttackArguments) {
     for (name, value) in std::env::vars_os() {
         println!("VARIABLE {}={}", name.display(), value.display());
     }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::{self, Write};
 
-use super::{Attack, World, breach, check, held, in_child, judge, last_errno, pause, refused};
+use super::{
+    Attack, AttackArguments, breach, check, held, in_child, judge, last_errno, pause, refused,
+};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("daemon", daemon),
@@ -41,7 +43,7 @@ fn detach() -> bool {
     true
 }
 
-fn daemon(_: &World) {
+fn daemon(_: &AttackArguments) {
     if detach() {
         unsafe {
             libc::close(0);
@@ -56,7 +58,7 @@ fn daemon(_: &World) {
 }
 
 /// Keeps standard output open; the command itself ends.
-fn hold_output(_: &World) {
+fn hold_output(_: &AttackArguments) {
     held("ends, with its output open elsewhere");
     if detach() {
         loop {
@@ -65,7 +67,7 @@ fn hold_output(_: &World) {
     }
 }
 
-fn kill_guest(_: &World) {
+fn kill_guest(_: &AttackArguments) {
     for signal in 1..32 {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
@@ -115,7 +117,7 @@ fn burst(signals: &[i32]) {
     pause(1);
 }
 
-fn kill_all(_: &World) {
+fn kill_all(_: &AttackArguments) {
     held("kills everybody");
     unsafe { libc::kill(-1, libc::SIGKILL) };
     held("everybody else is dead");
@@ -129,7 +131,7 @@ fn kill_all(_: &World) {
 }
 
 /// Takes resources that the guest needs.
-fn starve_guest(_: &World) {
+fn starve_guest(_: &AttackArguments) {
     for (name, resource) in [
         ("open files", libc::RLIMIT_NOFILE),
         ("memory", libc::RLIMIT_AS),
@@ -193,7 +195,7 @@ fn robust_list() -> io::Result<i64> {
 }
 
 /// Stops itself; another process must end it.
-fn stop(_: &World) {
+fn stop(_: &AttackArguments) {
     let status = in_child(|| match unsafe { libc::kill(1, libc::SIGSTOP) } {
         0 => 0,
         _ => last_errno(),
@@ -205,7 +207,7 @@ fn stop(_: &World) {
 }
 
 /// Nested folders, too deep for a recursive walk.
-fn deep_folders(world: &World) {
+fn deep_folders(world: &AttackArguments) {
     fs::create_dir("deep").unwrap();
     std::env::set_current_dir("deep").unwrap();
     for _ in 0..world.number("depth") {
@@ -216,7 +218,7 @@ fn deep_folders(world: &World) {
 }
 
 /// A line that is longer than the sandbox's memory.
-fn long_line(world: &World) {
+fn long_line(world: &AttackArguments) {
     let content = vec![b'x'; 1 << 20];
     let mut file = fs::File::create("long").unwrap();
     for _ in 0..world.number("bytes") >> 20 {
@@ -226,7 +228,7 @@ fn long_line(world: &World) {
 }
 
 /// A large folder tree appears and disappears: following each change must not overload the watcher.
-fn watch_storm(world: &World) {
+fn watch_storm(world: &AttackArguments) {
     fs::create_dir_all("watched").unwrap();
     for number in 0..world.number("folders") {
         fs::create_dir_all(format!("tree/{}/{number}", number / 200)).unwrap();

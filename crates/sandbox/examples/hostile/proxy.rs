@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::{Attack, World, breach, has_own_kernel, held};
+use super::{Attack, AttackArguments, breach, has_own_kernel, held};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("proxy-allowed", allowed),
@@ -70,7 +70,7 @@ fn judge(what: impl std::fmt::Display, answer: &str) {
 }
 
 /// The allowed target, to show that the others are blocked and the proxy works.
-fn allowed(world: &World) {
+fn allowed(world: &AttackArguments) {
     let target = format!("127.0.0.1:{}", world.text("allowed"));
     let page = format!("GET http://{target}/plain HTTP/1.1\r\nHost: {target}\r\n\r\n");
     println!("ALLOWED {}", status(&ask(&mut proxy(), page.as_bytes())));
@@ -81,7 +81,7 @@ fn allowed(world: &World) {
     println!("ALLOWED {}", status(&ask(&mut tunnel, page.as_bytes())));
 }
 
-fn metadata(_: &World) {
+fn metadata(_: &AttackArguments) {
     for host in [
         "169.254.169.254",
         "2852039166",
@@ -101,7 +101,7 @@ fn metadata(_: &World) {
 }
 
 /// Everything except the allowed port of the host.
-fn others(world: &World) {
+fn others(world: &AttackArguments) {
     let (allowed, other) = (world.text("allowed"), world.text("tcp"));
     for host in [
         "127.0.0.1",
@@ -141,7 +141,7 @@ fn others(world: &World) {
 }
 
 /// Refused requests without end, to one host and to many, each as long as possible.
-fn flood(_: &World) {
+fn flood(_: &AttackArguments) {
     for number in 0..1500 {
         let label = match number % 2 {
             0 => "x".repeat(60),
@@ -156,7 +156,7 @@ fn flood(_: &World) {
 }
 
 /// An allowed name that resolves to the host itself.
-fn rebinding(world: &World) {
+fn rebinding(world: &AttackArguments) {
     let target = format!("{}:{}", world.text("name"), world.text("tcp"));
     let tunnel = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
     let answer = ask(&mut proxy(), tunnel.as_bytes());
@@ -168,7 +168,7 @@ fn rebinding(world: &World) {
 }
 
 /// Requests one host but means another.
-fn mismatch(world: &World) {
+fn mismatch(world: &AttackArguments) {
     let target = format!("127.0.0.1:{}", world.text("allowed"));
     let connect = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
     for host in ["evil.example", "169.254.169.254", "127.0.0.1:1", ""] {
@@ -234,7 +234,7 @@ fn hello(server: &str) -> Vec<u8> {
     record
 }
 
-fn injection(world: &World) {
+fn injection(world: &AttackArguments) {
     let (allowed, other) = (world.text("allowed"), world.text("tcp"));
     for target in [
         format!("127.0.0.1\0.evil.example:{allowed}"),
@@ -268,7 +268,7 @@ fn injection(world: &World) {
 }
 
 /// Programs without the proxy variables have no network.
-fn unset(world: &World) {
+fn unset(world: &AttackArguments) {
     for name in [
         "HTTP_PROXY",
         "http_proxy",
@@ -305,7 +305,7 @@ fn unset(world: &World) {
 }
 
 /// Idle connections must not block the proxy for the next one.
-fn idle(_: &World) {
+fn idle(_: &AttackArguments) {
     let silent: Vec<TcpStream> = (0..100).map(|_| proxy()).collect();
     held(format_args!("{} silent connections", silent.len()));
     refused("example.com:443");

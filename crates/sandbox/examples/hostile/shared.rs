@@ -10,7 +10,8 @@ use std::path::Path;
 use libc::{c_int, c_void};
 
 use super::{
-    Attack, World, breach, check, has_own_kernel, held, in_child, last_errno, pause, refused,
+    Attack, AttackArguments, breach, check, has_own_kernel, held, in_child, last_errno, pause,
+    refused,
 };
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -31,7 +32,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 /// Bits above those that the kernel reads of an `int`.
-const HIGH: i64 = 1 << 40;
+const HIGH_BIT: i64 = 1 << 40;
 
 /// A filter with one instruction: allow.
 fn with_program<T>(work: impl FnOnce(*const libc::sock_fprog) -> T) -> T {
@@ -50,7 +51,7 @@ fn with_program<T>(work: impl FnOnce(*const libc::sock_fprog) -> T) -> T {
 
 /// A call that must fail as if the kernel did not have it. Any other error means that the call was
 /// executed.
-fn unheard(what: &str, returned: i64, errors: &[c_int]) {
+fn must_be_unknown(what: &str, returned: i64, errors: &[c_int]) {
     match (returned, last_errno()) {
         (-1, error) if errors.contains(&error) => held(format_args!("{what}: error {error}")),
         (-1, error) => breach(format_args!("{what} was heard: error {error}")),
@@ -58,7 +59,7 @@ fn unheard(what: &str, returned: i64, errors: &[c_int]) {
     }
 }
 
-fn seccomp_filters(_: &World) {
+fn seccomp_filters(_: &AttackArguments) {
     const LISTENER: u64 = 1 << 3;
     const FILTER: c_int = 2;
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
@@ -66,7 +67,7 @@ fn seccomp_filters(_: &World) {
         // In a child, because an accepted filter would apply to this process too.
         in_child(|| {
             let returned = with_program(call);
-            unheard(what, returned, &[libc::EINVAL, libc::ENOSYS]);
+            must_be_unknown(what, returned, &[libc::EINVAL, libc::ENOSYS]);
             0
         });
     };
@@ -80,11 +81,11 @@ fn seccomp_filters(_: &World) {
         });
     }
     refused("seccomp with high bits", &|program| unsafe {
-        libc::syscall(libc::SYS_seccomp, HIGH | 1, 0, program)
+        libc::syscall(libc::SYS_seccomp, HIGH_BIT | 1, 0, program)
     });
     for (name, high) in [
         ("PR_SET_SECCOMP", 0),
-        ("PR_SET_SECCOMP with high bits", HIGH),
+        ("PR_SET_SECCOMP with high bits", HIGH_BIT),
     ] {
         refused(name, &|program| unsafe {
             libc::syscall(
@@ -97,7 +98,7 @@ fn seccomp_filters(_: &World) {
     }
 }
 
-fn socket_filters(_: &World) {
+fn socket_filters(_: &AttackArguments) {
     const OPTIONS: &[(&str, i64)] = &[
         ("SO_ATTACH_FILTER", 26),
         ("SO_ATTACH_BPF", 50),
@@ -114,14 +115,14 @@ fn socket_filters(_: &World) {
         for (name, option) in OPTIONS {
             for (level, option) in [
                 (i64::from(libc::SOL_SOCKET), *option),
-                (HIGH | i64::from(libc::SOL_SOCKET), HIGH | *option),
+                (HIGH_BIT | i64::from(libc::SOL_SOCKET), HIGH_BIT | *option),
             ] {
                 let returned = with_program(|program| unsafe {
                     let size = size_of::<libc::sock_fprog>();
                     libc::syscall(libc::SYS_setsockopt, socket, level, option, program, size)
                 });
                 let what = format!("{name} on a socket of family {family}");
-                unheard(&what, returned, &[libc::ENOPROTOOPT]);
+                must_be_unknown(&what, returned, &[libc::ENOPROTOOPT]);
             }
         }
         unsafe { libc::close(socket) };
@@ -130,7 +131,7 @@ fn socket_filters(_: &World) {
 
 /// The request structure of XFS, which every file system accepts.
 #[repr(C)]
-struct Space {
+struct XfsFlock {
     kind: i16,
     whence: i16,
     start: i64,
@@ -140,10 +141,10 @@ struct Space {
     padding: [i32; 4],
 }
 
-fn allocate_by_ioctl(_: &World) {
+fn allocate_by_ioctl(_: &AttackArguments) {
     const LENGTH: i64 = 16 << 20;
     let file = File::create("allocated").unwrap();
-    let space = Space {
+    let space = XfsFlock {
         kind: 0,
         whence: 0,
         start: 0,
@@ -162,12 +163,12 @@ fn allocate_by_ioctl(_: &World) {
         ("FS_IOC_ALLOCSP64", 0x4030_5824),
         ("EXT4_IOC_ALLOC_DA_BLKS", 0x660c),
     ] {
-        for high in [0, HIGH] {
+        for high in [0, HIGH_BIT] {
             let request = high | request;
             let returned = unsafe {
                 libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), request, &raw const space)
             };
-            unheard(name, returned, &[libc::ENOTTY]);
+            must_be_unknown(name, returned, &[libc::ENOTTY]);
         }
     }
     match file.metadata().unwrap().blocks() {
@@ -177,7 +178,7 @@ fn allocate_by_ioctl(_: &World) {
 }
 
 /// Requests that change or reveal more than the own files.
-fn requests(_: &World) {
+fn requests(_: &AttackArguments) {
     let file = File::create("requested").unwrap();
     let folder = File::open("/proc/self/ns/user");
     let numbers = [0u8; 4096];
@@ -193,39 +194,39 @@ fn requests(_: &World) {
     ] {
         let returned =
             unsafe { libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), request, numbers.as_ptr()) };
-        unheard(name, returned, &[libc::ENOTTY]);
+        must_be_unknown(name, returned, &[libc::ENOTTY]);
     }
     if let Ok(namespace) = folder {
         for (name, request) in [("NS_GET_USERNS", 0xb701_i64), ("NS_GET_PARENT", 0xb702)] {
             let returned =
                 unsafe { libc::syscall(libc::SYS_ioctl, namespace.as_raw_fd(), request, 0) };
-            unheard(name, returned, &[libc::ENOTTY]);
+            must_be_unknown(name, returned, &[libc::ENOTTY]);
         }
     }
 }
 
-fn landlock(_: &World) {
+fn landlock(_: &AttackArguments) {
     let rights = [0x1fffu64, 0, 0];
     unsafe {
         let version = libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1);
-        unheard("the version of Landlock", version, &[libc::ENOSYS]);
+        must_be_unknown("the version of Landlock", version, &[libc::ENOSYS]);
         let rules = libc::syscall(libc::SYS_landlock_create_ruleset, rights.as_ptr(), 8, 0);
-        unheard("a Landlock ruleset", rules, &[libc::ENOSYS]);
+        must_be_unknown("a Landlock ruleset", rules, &[libc::ENOSYS]);
         let rule = libc::syscall(libc::SYS_landlock_add_rule, rules, 1, rights.as_ptr(), 0);
-        unheard("a Landlock rule", rule, &[libc::ENOSYS]);
+        must_be_unknown("a Landlock rule", rule, &[libc::ENOSYS]);
         let restricted = libc::syscall(libc::SYS_landlock_restrict_self, rules, 0);
-        unheard("a Landlock restriction", restricted, &[libc::ENOSYS]);
+        must_be_unknown("a Landlock restriction", restricted, &[libc::ENOSYS]);
     }
 }
 
-fn asynchronous_io(_: &World) {
+fn asynchronous_io(_: &AttackArguments) {
     let mut context: u64 = 0;
     let returned = unsafe { libc::syscall(libc::SYS_io_setup, 1, &raw mut context) };
-    unheard("io_setup", returned, &[libc::ENOSYS]);
+    must_be_unknown("io_setup", returned, &[libc::ENOSYS]);
 }
 
 /// Whether one sandbox can take more than a quarter of its owner's total.
-fn watch_budget(_: &World) {
+fn watch_budget(_: &AttackArguments) {
     if has_own_kernel() {
         return held("watches of its own kernel");
     }
@@ -244,7 +245,7 @@ fn watch_budget(_: &World) {
     }
 }
 
-fn huge_pages(_: &World) {
+fn huge_pages(_: &AttackArguments) {
     // A size that no processor has: any code that handles it reports that.
     const NO_SIZE: c_int = 1 << 26;
     let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
@@ -252,16 +253,16 @@ fn huge_pages(_: &World) {
         let returned = unsafe {
             libc::mmap(std::ptr::null_mut(), 1 << 21, libc::PROT_READ, flags, -1, 0) as i64
         };
-        unheard("MAP_HUGETLB", returned, &[libc::ENOMEM]);
+        must_be_unknown("MAP_HUGETLB", returned, &[libc::ENOMEM]);
     }
     let returned = unsafe { libc::memfd_create(c"huge".as_ptr(), libc::MFD_HUGETLB) };
-    unheard("MFD_HUGETLB", returned.into(), &[libc::EINVAL]);
+    must_be_unknown("MFD_HUGETLB", returned.into(), &[libc::EINVAL]);
     let flags = libc::IPC_CREAT | libc::SHM_HUGETLB | 0o600;
     let returned = unsafe { libc::shmget(libc::IPC_PRIVATE, 4095, flags) };
-    unheard("SHM_HUGETLB", returned.into(), &[libc::EPERM]);
+    must_be_unknown("SHM_HUGETLB", returned.into(), &[libc::EPERM]);
 }
 
-/// Whether the kernel counts for this sandbox's user alone: one of those that root's sandboxes have.
+/// Whether the kernel's limits per user apply to this sandbox alone: root gives each sandbox its own user.
 fn has_own_user() -> bool {
     const FIRST_SANDBOX_USER: u32 = 0x7000_0000;
     let map = fs::read_to_string("/proc/self/uid_map").unwrap();
@@ -269,13 +270,13 @@ fn has_own_user() -> bool {
     outside.parse::<u32>().unwrap() >= FIRST_SANDBOX_USER
 }
 
-fn pipe_buffers(_: &World) {
-    let most: i64 = if has_own_user() { 1 << 20 } else { 64 << 10 };
+fn pipe_buffers(_: &AttackArguments) {
+    let max_bytes: i64 = if has_own_user() { 1 << 20 } else { 64 << 10 };
     let mut ends: [RawFd; 2] = [0; 2];
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-    for size in [most + 1, 2 << 20, (1 << 32) | 4096] {
+    for size in [max_bytes + 1, 2 << 20, (1 << 32) | 4096] {
         let returned = unsafe { libc::syscall(libc::SYS_fcntl, ends[0], libc::F_SETPIPE_SZ, size) };
-        if returned > most {
+        if returned > max_bytes {
             breach(format_args!("a pipe of {returned} bytes"))
         } else {
             held(format_args!("a pipe of {size} bytes: {returned}"))
@@ -284,14 +285,14 @@ fn pipe_buffers(_: &World) {
 }
 
 /// Calls that affect the whole machine.
-fn machine_wide(_: &World) {
+fn machine_wide(_: &AttackArguments) {
     let file = File::create("synced").unwrap();
     unsafe {
         let returned = libc::syscall(libc::SYS_syncfs, file.as_raw_fd());
-        unheard("syncfs", returned, &[libc::ENOSYS]);
+        must_be_unknown("syncfs", returned, &[libc::ENOSYS]);
         for command in [1, 2, 4] {
             let returned = libc::syscall(libc::SYS_membarrier, command, 0, 0);
-            unheard("membarrier of all processors", returned, &[libc::EINVAL]);
+            must_be_unknown("membarrier of all processors", returned, &[libc::EINVAL]);
         }
         refused(
             "MPTCP",
@@ -300,7 +301,7 @@ fn machine_wide(_: &World) {
         // PR_SCHED_CORE, PR_SET_MEMORY_MERGE, PR_SET_VMA.
         for option in [62, 67, 0x5356_4d41] {
             let returned = libc::syscall(libc::SYS_prctl, option, 1, 0, 0, 0);
-            unheard("a wide prctl", returned, &[libc::EINVAL]);
+            must_be_unknown("a wide prctl", returned, &[libc::EINVAL]);
         }
         let page = libc::mmap(
             std::ptr::null_mut(),
@@ -311,7 +312,7 @@ fn machine_wide(_: &World) {
             0,
         );
         let returned = libc::madvise(page, 4096, libc::MADV_MERGEABLE);
-        unheard("MADV_MERGEABLE", returned.into(), &[libc::EINVAL]);
+        must_be_unknown("MADV_MERGEABLE", returned.into(), &[libc::EINVAL]);
         let label = [0u8; 32];
         let socket = libc::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0);
         let returned = libc::setsockopt(
@@ -321,12 +322,12 @@ fn machine_wide(_: &World) {
             label.as_ptr().cast::<c_void>(),
             label.len() as u32,
         );
-        unheard("IPV6_FLOWLABEL_MGR", returned.into(), &[libc::ENOPROTOOPT]);
+        must_be_unknown("IPV6_FLOWLABEL_MGR", returned.into(), &[libc::ENOPROTOOPT]);
     }
 }
 
 /// Watches the paths in the argument `watched` until `go` appears; any event comes from the host.
-fn watch_programs(world: &World) {
+fn watch_programs(world: &AttackArguments) {
     let queue = unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) };
     if queue < 0 {
         return held(format_args!("no watches: error {}", last_errno()));
@@ -348,7 +349,7 @@ fn watch_programs(world: &World) {
 }
 
 /// Locks the paths in the argument `locked` with every method, until `go` appears.
-fn lock_programs(world: &World) {
+fn lock_programs(world: &AttackArguments) {
     let mut files = Vec::new();
     for path in world.list("locked") {
         let file = File::open(path).unwrap();
@@ -370,16 +371,16 @@ fn wait_for(name: &str) {
     }
 }
 
-fn leases(_: &World) {
+fn leases(_: &AttackArguments) {
     let file = File::create("leased").unwrap();
     let folder = File::open(".").unwrap();
     unsafe {
         for kind in [libc::F_WRLCK, libc::F_RDLCK] {
             let returned = libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind);
-            unheard("a lease", returned.into(), &[libc::EINVAL]);
+            must_be_unknown("a lease", returned.into(), &[libc::EINVAL]);
         }
         let returned = libc::fcntl(folder.as_raw_fd(), libc::F_NOTIFY, 1);
-        unheard("a notice of changes", returned.into(), &[libc::EINVAL]);
+        must_be_unknown("a notice of changes", returned.into(), &[libc::EINVAL]);
     }
     match check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) }.into()) {
         Ok(_) => held("other commands work"),
@@ -388,7 +389,7 @@ fn leases(_: &World) {
 }
 
 /// Prints what `/proc` reveals of the machine; the suite checks it for secrets.
-fn machine_secrets(_: &World) {
+fn machine_secrets(_: &AttackArguments) {
     for path in [
         "/proc/cmdline",
         "/proc/sys/kernel/random/boot_id",

@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::{Attack, World, breach, held, judge};
+use crate::{Attack, AttackArguments, breach, held, judge};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("workspace-socket", call),
@@ -13,10 +13,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 /// In the workspace, which is the current folder.
-const MEETING: &str = "meeting";
+const SOCKET_NAME: &str = "meeting";
 
 /// Connects to a host program's socket in the workspace.
-fn call(_: &World) {
+fn call(_: &AttackArguments) {
     let called = UnixStream::connect("host-socket").and_then(|mut stream| {
         stream.write_all(b"called")?;
         Ok(())
@@ -25,8 +25,8 @@ fn call(_: &World) {
 }
 
 /// Listens in the workspace, and passes its standard output to the peer.
-fn offer(_: &World) {
-    let listener = match UnixListener::bind(MEETING) {
+fn offer(_: &AttackArguments) {
+    let listener = match UnixListener::bind(SOCKET_NAME) {
         Ok(listener) => listener,
         Err(error) => return held(format_args!("listen in the workspace: {error}")),
     };
@@ -40,8 +40,8 @@ fn offer(_: &World) {
 }
 
 /// Writes to a descriptor that another sandbox passes.
-fn take(_: &World) {
-    let stream = match UnixStream::connect(MEETING) {
+fn take(_: &AttackArguments) {
+    let stream = match UnixStream::connect(SOCKET_NAME) {
         Ok(stream) => stream,
         Err(error) => return held(format_args!("meet a sibling: {error}")),
     };

@@ -5,19 +5,21 @@
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
-use super::{Raised, raise_named};
-use crate::choosing::{self, Question};
+use super::{StartedBackend, start_named_backend};
 use crate::doctor::{self, chain, has_image};
 use crate::error::SandboxError;
-use crate::proofs::Proofs;
+use crate::probe_cache::ProbeCache;
+use crate::selection::{self, SelectionInput};
 use crate::spec::{Backend, SandboxSpec};
 
 /// Held while probing, so that sandboxes that start at the same time probe once.
-static LOOKING: Mutex<()> = Mutex::const_new(());
+static PROBE_LOCK: Mutex<()> = Mutex::const_new(());
 
-pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
-    let mut proofs = settle(&spec).await;
-    let choices = choosing::choose(&question(&spec, &proofs))?;
+pub(super) async fn start_backend(
+    spec: SandboxSpec,
+) -> Result<(StartedBackend, SandboxSpec), SandboxError> {
+    let mut proofs = probe_unknown(&spec).await;
+    let choices = selection::choose(&selection_input(&spec, &proofs))?;
     let mut failures: Vec<(Backend, String)> = Vec::new();
     let mut last = None;
     for choice in choices {
@@ -25,12 +27,13 @@ pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), Sa
             backend: choice.backend,
             ..spec.clone()
         };
-        match raise_named(named).await {
+        match start_named_backend(named).await {
             Ok((mut raised, spec)) => {
-                raised.description.reason = choosing::after_failures(&choice.reason, &failures);
+                raised.description.reason =
+                    selection::reason_with_failures(&choice.reason, &failures);
                 return Ok((raised, spec));
             }
-            Err(error) if choosing::is_backends_own(&error) => {
+            Err(error) if selection::is_backend_failure(&error) => {
                 let backend = choice.backend;
                 let why = chain(&error);
                 warn!(%backend, error = %why, "a backend did not start");
@@ -39,7 +42,7 @@ pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), Sa
                 if is_false && let Err(error) = proofs.forget(backend, &spec.provisions) {
                     warn!(%backend, %error, "cannot remove a probe result");
                 }
-                let why = choosing::without_backend(&why, backend).to_owned();
+                let why = selection::strip_backend_prefix(&why, backend).to_owned();
                 failures.push((backend, why));
                 last = Some(error);
             }
@@ -50,18 +53,18 @@ pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), Sa
 }
 
 /// The known probe results, after probing backends whose result is needed and unknown.
-pub(crate) async fn settle(spec: &SandboxSpec) -> Proofs {
-    let proofs = Proofs::read(&spec.provisions);
-    if unknown(spec, &proofs).is_empty() {
+pub(crate) async fn probe_unknown(spec: &SandboxSpec) -> ProbeCache {
+    let proofs = ProbeCache::read(&spec.provisions);
+    if unprobed_backends(spec, &proofs).is_empty() {
         return proofs;
     }
-    let _looking = LOOKING.lock().await;
-    let mut proofs = Proofs::read(&spec.provisions);
+    let _looking = PROBE_LOCK.lock().await;
+    let mut proofs = ProbeCache::read(&spec.provisions);
     // One working backend is enough; `doctor --probe` probes all of them.
-    while let Some(backend) = unknown(spec, &proofs).first().copied() {
+    while let Some(backend) = unprobed_backends(spec, &proofs).first().copied() {
         info!(%backend, "probing a backend that is required");
         // Boxed, because a probe starts a sandbox and so recurses into this function.
-        let proof = Box::pin(doctor::prove(spec, backend)).await;
+        let proof = Box::pin(doctor::probe_without_storing(spec, backend)).await;
         info!(%backend, works = proof.works, "probed");
         if let Err(error) = proofs.keep(proof, &spec.provisions) {
             warn!(%backend, %error, "cannot store a probe result");
@@ -70,16 +73,16 @@ pub(crate) async fn settle(spec: &SandboxSpec) -> Proofs {
     proofs
 }
 
-fn question<'a>(spec: &SandboxSpec, proofs: &'a Proofs) -> Question<'a> {
-    Question {
+fn selection_input<'a>(spec: &SandboxSpec, proofs: &'a ProbeCache) -> SelectionInput<'a> {
+    SelectionInput {
         require: spec.require,
         has_image: has_image(spec),
         proofs: proofs.all(),
     }
 }
 
-fn unknown(spec: &SandboxSpec, proofs: &Proofs) -> Vec<Backend> {
-    question(spec, proofs).unknown()
+fn unprobed_backends(spec: &SandboxSpec, proofs: &ProbeCache) -> Vec<Backend> {
+    selection_input(spec, proofs).unknown()
 }
 
 #[cfg(test)]

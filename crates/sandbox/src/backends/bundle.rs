@@ -10,24 +10,24 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use walls::plan::{Access, Fitting};
+use walls::plan::{MountAccess, RootEntry};
 
-use super::contained::{GUEST_INSIDE, guest_file};
-use super::furnishing::furnishing;
-use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
+use super::confined_guest::{GUEST_PATH, guest_file};
+use super::root_entries::root_entries;
+use crate::spec::{RootSpec, SandboxSpec, WORKSPACE_PATH};
 
 /// A root and the mounts inside it.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     /// The root: the image, or a generated folder of this sandbox.
     pub(crate) root: PathBuf,
-    pub(crate) mounts: Vec<Mount>,
+    pub(crate) mounts: Vec<BundleMount>,
 }
 
 /// One mount, without setuid and devices. `/proc`, `/dev`, `/dev/pts` and the like come from the
 /// engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mount {
+pub(crate) enum BundleMount {
     Bind {
         source: PathBuf,
         target: PathBuf,
@@ -41,7 +41,7 @@ pub(crate) enum Mount {
     },
 }
 
-impl Mount {
+impl BundleMount {
     pub(crate) fn target(&self) -> &Path {
         match self {
             Self::Bind { target, .. } | Self::Tmpfs { target, .. } => target,
@@ -51,7 +51,7 @@ impl Mount {
 
 impl Bundle {
     /// Fills `folder`, which must be empty and lives as long as the sandbox; `workspace` is mounted
-    /// at [`WORKSPACE`].
+    /// at [`WORKSPACE_PATH`].
     pub(crate) fn make(spec: &SandboxSpec, folder: &Path, workspace: &Path) -> io::Result<Self> {
         let made_up = folder.join("root");
         make_folder(&made_up, 0o755)?;
@@ -60,45 +60,45 @@ impl Bundle {
             RootSpec::Image(image) => Some(image.clone()),
         };
         let mut mounts = Vec::new();
-        for fitting in furnishing(&spec.root, &spec.limits) {
+        for fitting in root_entries(&spec.root, &spec.limits) {
             let own = |target: &Path| made_up.join(target.strip_prefix("/").unwrap_or(target));
             match fitting {
-                Fitting::Folder { target, mode } => make_folder(&own(&target), mode)?,
-                Fitting::Link { target, points_to } => {
+                RootEntry::Folder { target, mode } => make_folder(&own(&target), mode)?,
+                RootEntry::Link { target, points_to } => {
                     // Folders that the engine mounts have their own links.
                     if !target.starts_with("/dev") && image.is_none() {
                         make_parents(&own(&target))?;
                         symlink(points_to, own(&target))?;
                     }
                 }
-                Fitting::File { target, content } => {
-                    write(&own(&target), content.as_bytes())?;
+                RootEntry::File { target, content } => {
+                    write_file(&own(&target), content.as_bytes())?;
                     if image.is_some() {
                         mounts.push(bind(own(&target), target, true));
                     }
                 }
-                Fitting::Copy { source, target } => {
+                RootEntry::Copy { source, target } => {
                     // Files that this user may not read are left out.
                     if let Ok(content) = fs::read(&source) {
-                        write(&own(&target), &content)?;
+                        write_file(&own(&target), &content)?;
                     }
                 }
-                Fitting::Bind {
+                RootEntry::Bind {
                     source,
                     target,
                     access,
                     ..
                 } => {
-                    if access != Access::Device {
+                    if access != MountAccess::Device {
                         make_folder(&own(&target), 0o755)?;
-                        mounts.push(bind(source, target, access != Access::ReadWrite));
+                        mounts.push(bind(source, target, access != MountAccess::ReadWrite));
                     }
                 }
-                Fitting::Kept { source, target } => {
+                RootEntry::SupervisorBind { source, target } => {
                     make_folder(&own(&target), 0o755)?;
                     mounts.push(bind(source, target, true));
                 }
-                Fitting::Tmpfs {
+                RootEntry::Tmpfs {
                     target,
                     bytes,
                     inodes,
@@ -106,7 +106,7 @@ impl Bundle {
                 } => {
                     make_folder(&own(&target), 0o755)?;
                     if target != Path::new("/dev") {
-                        mounts.push(Mount::Tmpfs {
+                        mounts.push(BundleMount::Tmpfs {
                             target,
                             bytes,
                             inodes,
@@ -114,19 +114,19 @@ impl Bundle {
                         });
                     }
                 }
-                Fitting::Proc { target } | Fitting::Terminals { target } => {
+                RootEntry::Proc { target } | RootEntry::Terminals { target } => {
                     make_folder(&own(&target), 0o755)?;
                 }
                 // The guest is mounted below, from the cache.
-                Fitting::Guest { .. } | Fitting::Code { .. } => {}
+                RootEntry::GuestProgram { .. } | RootEntry::Executable { .. } => {}
             }
         }
-        make_folder(&made_up.join(&WORKSPACE[1..]), 0o755)?;
+        make_folder(&made_up.join(&WORKSPACE_PATH[1..]), 0o755)?;
         make_folder(&made_up.join("sys"), 0o755)?;
-        mounts.push(bind(workspace.to_owned(), WORKSPACE.into(), false));
+        mounts.push(bind(workspace.to_owned(), WORKSPACE_PATH.into(), false));
         let guest = guest_file(&spec.provisions.cache)?;
-        write(&made_up.join(&GUEST_INSIDE[1..]), b"")?;
-        mounts.push(bind(guest, GUEST_INSIDE.into(), true));
+        write_file(&made_up.join(&GUEST_PATH[1..]), b"")?;
+        mounts.push(bind(guest, GUEST_PATH.into(), true));
         Ok(Self {
             root: image.unwrap_or(made_up),
             mounts,
@@ -134,8 +134,8 @@ impl Bundle {
     }
 }
 
-fn bind(source: PathBuf, target: PathBuf, read_only: bool) -> Mount {
-    Mount::Bind {
+fn bind(source: PathBuf, target: PathBuf, read_only: bool) -> BundleMount {
+    BundleMount::Bind {
         source,
         target,
         read_only,
@@ -154,7 +154,7 @@ fn make_parents(path: &Path) -> io::Result<()> {
         .map_or(Ok(()), |folder| make_folder(folder, 0o755))
 }
 
-fn write(file: &Path, content: &[u8]) -> io::Result<()> {
+fn write_file(file: &Path, content: &[u8]) -> io::Result<()> {
     make_parents(file)?;
     fs::OpenOptions::new()
         .write(true)
@@ -171,18 +171,18 @@ impl Bundle {
         Self {
             root: "/run/x/root".into(),
             mounts: vec![
-                Mount::Bind {
+                BundleMount::Bind {
                     source: "/usr".into(),
                     target: "/usr".into(),
                     read_only: true,
                 },
-                Mount::Tmpfs {
+                BundleMount::Tmpfs {
                     target: "/dev/shm".into(),
                     bytes: 4096,
                     inodes: 9,
                     mode: 0o1777,
                 },
-                Mount::Tmpfs {
+                BundleMount::Tmpfs {
                     target: "/tmp".into(),
                     bytes: 8192,
                     inodes: 9,

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::oneshot;
-use walls::Watched;
+use walls::ProcessHandle;
 
-use crate::starting;
+use crate::start_progress;
 
 /// How long a killed process may take to end.
-const KILLED: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Waits for a process to end and reaps it. Returns whether it ended in time. Blocks.
-pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> bool {
+pub(crate) fn wait_with_timeout(child: &mut Child, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     // The process is not reaped yet, so its pid cannot have been reused.
-    let watched = Watched::open(child.id() as i32);
+    let watched = ProcessHandle::open(child.id() as i32);
     loop {
         match child.try_wait() {
             Ok(None) => {}
@@ -35,7 +35,7 @@ pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> bool {
 }
 
 /// Waits until a process has ended or the timeout is over. Blocks.
-pub(crate) fn wait_for(process: &Watched, limit: Duration) {
+pub(crate) fn wait_for(process: &ProcessHandle, limit: Duration) {
     let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
     let _ = poll(
         &mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)],
@@ -43,22 +43,22 @@ pub(crate) fn wait_for(process: &Watched, limit: Duration) {
     );
 }
 
-/// Like [`ends_within`], but kills the process after the timeout. Blocks.
-pub(crate) fn end_within(child: &mut Child, limit: Duration) -> bool {
-    if ends_within(child, limit) {
+/// Like [`wait_with_timeout`], but kills the process after the timeout. Blocks.
+pub(crate) fn wait_or_kill(child: &mut Child, limit: Duration) -> bool {
+    if wait_with_timeout(child, limit) {
         return true;
     }
     let _ = child.kill();
-    ends_within(child, KILLED)
+    wait_with_timeout(child, KILL_TIMEOUT)
 }
 
 /// Runs blocking work on its own thread, and waits for it. Unlike the runtime's blocking threads, a
 /// stuck thread does not keep the runtime from shutting down.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, done) = oneshot::channel();
-    starting::take_down_aside(move || {
+    start_progress::take_down_on_thread(move || {
         let _ = sender.send(work());
     });
     done.await.ok()

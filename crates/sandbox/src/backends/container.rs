@@ -8,9 +8,9 @@
 //! the kernel does not. Each sandbox has a folder that carries its owner's name ([`folder`]), so
 //! that the next start can remove what a crash left behind. Starts no engine.
 
-pub(crate) mod door;
+pub(crate) mod cgroup_limits;
 pub(crate) mod folder;
-pub(crate) mod holds;
+pub(crate) mod link_socket;
 pub(crate) mod profile;
 
 use std::fs;
@@ -22,18 +22,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use walls::plan::sandbox_user;
 
-use crate::backends::furnishing::overlaid;
+use crate::backends::root_entries::overlay_folders;
 use crate::error::SandboxError;
 use crate::guest_program;
-use crate::limits::{Enforcement, LimitKind};
+use crate::limits::{LimitEnforcement, LimitKind};
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 /// Path of the link socket inside.
-pub(crate) const LINK_INSIDE: &str = "/.hotcell/link";
+pub(crate) const LINK_PATH: &str = "/.hotcell/link";
 
-/// First of those that stand for the root of a container, in which nothing runs but the engine's
-/// own steps before the guest.
-const FIRST_ROOT: u32 = 0x7100_0000;
+/// First host user id for the root user of containers. Only the engine's own steps before the guest
+/// run as it.
+const FIRST_ROOT_UID: u32 = 0x7100_0000;
 
 /// A number that is unique among the sandboxes of this process.
 pub(crate) fn next_number() -> u32 {
@@ -43,47 +43,50 @@ pub(crate) fn next_number() -> u32 {
 
 /// Host user ids that belong to one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Users {
+pub(crate) struct SandboxUids {
     pub(crate) user: u32,
     pub(crate) root: u32,
 }
 
-impl Users {
+impl SandboxUids {
     /// Includes the process id, so that sandboxes of several host processes differ too.
     pub(crate) fn of(number: u32) -> Self {
         let number = (std::process::id() << 10).wrapping_add(number) & 0x00ff_ffff;
         Self {
             user: sandbox_user(number),
-            root: FIRST_ROOT + number,
+            root: FIRST_ROOT_UID + number,
         }
     }
 }
 
 /// The owners of the mounted folders, once these are known to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owners {
+pub(crate) struct MountOwners {
     pub(crate) workspace: (u32, u32),
     pub(crate) image: Option<(u32, u32)>,
 }
 
-impl Owners {
+impl MountOwners {
     pub(crate) fn look(spec: &SandboxSpec) -> Result<Self, SandboxError> {
-        let workspace = owner(&spec.workspace).map_err(|source| SandboxError::Workspace {
-            path: spec.workspace.clone(),
-            source,
-        })?;
+        let workspace =
+            folder_owner(&spec.workspace).map_err(|source| SandboxError::Workspace {
+                path: spec.workspace.clone(),
+                source,
+            })?;
         let image = match &spec.root {
             RootSpec::Host => None,
-            RootSpec::Image(image) => Some(owner(image).map_err(|source| SandboxError::Image {
-                path: image.clone(),
-                source,
-            })?),
+            RootSpec::Image(image) => {
+                Some(folder_owner(image).map_err(|source| SandboxError::Image {
+                    path: image.clone(),
+                    source,
+                })?)
+            }
         };
         Ok(Self { workspace, image })
     }
 }
 
-fn owner(folder: &Path) -> io::Result<(u32, u32)> {
+fn folder_owner(folder: &Path) -> io::Result<(u32, u32)> {
     let metadata = fs::metadata(folder)?;
     if metadata.is_dir() {
         Ok((metadata.uid(), metadata.gid()))
@@ -100,7 +103,7 @@ pub(crate) async fn fence(pid: Option<i32>, root: &RootSpec) {
         return;
     };
     let folders = match root {
-        RootSpec::Host => overlaid(),
+        RootSpec::Host => overlay_folders(),
         RootSpec::Image(_) => Vec::new(),
     };
     let outcome = tokio::task::spawn_blocking(move || {
@@ -125,8 +128,8 @@ pub(crate) async fn fence(pid: Option<i32>, root: &RootSpec) {
 
 /// The limits of a sandbox whose root changes are in a layer of the engine, on a disk that has no
 /// limit per container.
-pub(crate) fn bounded_by_disk(limits: Vec<Enforcement>) -> Vec<Enforcement> {
-    let bounded = |one: Enforcement| match one.limit {
+pub(crate) fn with_engine_disk_caveat(limits: Vec<LimitEnforcement>) -> Vec<LimitEnforcement> {
+    let bounded = |one: LimitEnforcement| match one.limit {
         LimitKind::Disk => {
             one.but("outside the workspace only where the engine's data is on the same disk")
         }
@@ -138,12 +141,12 @@ pub(crate) fn bounded_by_disk(limits: Vec<Enforcement>) -> Vec<Enforcement> {
 /// The error message of an engine.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Said(pub(crate) String);
+pub(crate) struct EngineError(pub(crate) String);
 
-impl Said {
+impl EngineError {
     /// Extracts the most specific line from the output of an engine.
     pub(crate) fn new(printed: &str) -> Self {
-        const LONGEST: usize = 400;
+        const MAX_MESSAGE_CHARS: usize = 400;
         let lines = || {
             printed
                 .lines()
@@ -154,7 +157,7 @@ impl Said {
         let line = error
             .or_else(|| lines().next_back())
             .unwrap_or("it says nothing");
-        Self(line.chars().take(LONGEST).collect())
+        Self(line.chars().take(MAX_MESSAGE_CHARS).collect())
     }
 }
 
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_engines_words_are_one_line() {
-        let check = |printed: &str, expect: &str| assert_eq!(Said::new(printed).0, expect);
+        let check = |printed: &str, expect: &str| assert_eq!(EngineError::new(printed).0, expect);
         check("Error: no space\n", "no space");
         check(
             "time=\"…\" level=warning msg=\"\\\"/\\\" is not a shared mount\"\nError: runc: denied\n",

@@ -12,12 +12,12 @@
 //! layer of Docker's on disk (the guest measures its size, if it is on the same disk as the
 //! workspace); and all sandboxes on one image share one host user. New names directly in an image's
 //! `/` need a daemon that keeps layers in folders (`overlay2`) and a caller who is root.
-//! Entry point: [`raise`].
+//! Entry point: [`start_backend`].
 
-mod body;
+mod create_body;
 mod daemon;
 mod images;
-mod standing;
+mod running;
 
 use std::io;
 use std::path::Path;
@@ -25,49 +25,50 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use walls::cgroups;
-use walls::plan::{self, Access, IdMap, Landlocked};
-use walls::staging::{Staged, Staging};
+use walls::plan::{self, IdMap, LandlockStatus, MountAccess};
+use walls::staging::{StagedMount, StagingPlan};
 
-use self::body::Container;
-use self::daemon::Daemon;
-use self::standing::Walls;
-use super::bundle::{Bundle, Mount};
-use super::contained;
-use super::container::door::{Door, Visitor};
-use super::container::folder::{self, Folder};
-use super::container::holds::Holds;
+use self::create_body::DockerContainerSpec;
+use self::daemon::DockerDaemon;
+use self::running::DockerContainer;
+use super::bundle::{Bundle, BundleMount};
+use super::confined_guest;
+use super::container::cgroup_limits::CgroupLimits;
+use super::container::folder::{self, ContainerFolder};
+use super::container::link_socket::{GuestConnection, LinkSocket};
 use super::container::{
-    LINK_INSIDE, Owners, Said, Users, bounded_by_disk, failed, fence, next_number,
+    EngineError, LINK_PATH, MountOwners, SandboxUids, failed, fence, next_number,
+    with_engine_disk_caveat,
 };
-use super::furnishing::UID;
-use super::native::maps_everyone;
-use super::{Raised, Standing, check_strict, words};
+use super::native::is_initial_user_namespace;
+use super::root_entries::UID;
+use super::{RunningWalls, StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
 use crate::guest_program;
-use crate::limits::Enforcer;
+use crate::limits::LimitEnforcer;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 const BACKEND: Backend = Backend::Docker;
 
 /// The host user of all sandboxes on images, which owns their files.
-const IMAGE_USER: u32 = 0x6fff_ffff;
+const IMAGE_UID: u32 = 0x6fff_ffff;
 
 /// The host user of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
+struct DockerIdentity {
     uid: u32,
     gid: u32,
     /// Whether owners can be mapped to it; otherwise it is the caller.
     is_mapped: bool,
 }
 
-impl Identity {
+impl DockerIdentity {
     fn of(spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
-        if uid.is_root() && maps_everyone() {
+        if uid.is_root() && is_initial_user_namespace() {
             let own = match spec.root {
-                RootSpec::Host => Users::of(next_number()).user,
-                RootSpec::Image(_) => IMAGE_USER,
+                RootSpec::Host => SandboxUids::of(next_number()).user,
+                RootSpec::Image(_) => IMAGE_UID,
             };
             return Ok(Self {
                 uid: own,
@@ -90,22 +91,22 @@ impl Identity {
     }
 }
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let owners = Owners::look(spec)?;
-    let identity = Identity::of(spec)?;
-    let daemon = Daemon::find(&spec.provisions).await?;
-    sweep(spec, &daemon).await;
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let owners = MountOwners::look(spec)?;
+    let identity = DockerIdentity::of(spec)?;
+    let daemon = DockerDaemon::find(&spec.provisions).await?;
+    remove_stale(spec, &daemon).await;
     let (mut walls, visitor) = start(spec, &daemon, owners, identity).await?;
-    let holds = Holds::of(visitor.pid, &spec.limits);
+    let holds = CgroupLimits::of(visitor.pid, &spec.limits);
     walls.watch(visitor.pid, spec.limits.wall, holds.kill_counter());
-    let mut limits = holds.enforcements(&spec.limits, Enforcer::Guest);
+    let mut limits = holds.enforcements(&spec.limits, LimitEnforcer::Guest);
     if spec.root != RootSpec::Host {
-        limits = bounded_by_disk(limits);
+        limits = with_engine_disk_caveat(limits);
     }
     let mut link = visitor.link;
     let confined = match spec.strict_limits.then(|| check_strict(&limits)) {
         Some(Err(weak)) => Err(weak),
-        _ => contained::confine(&mut link, &holds.confinement(spec, Some(UID)))
+        _ => confined_guest::confine(&mut link, &holds.confinement(spec, Some(UID)))
             .await
             .map_err(|source| failed(BACKEND, "confine the guest", source)),
     };
@@ -114,7 +115,13 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     match confined {
         Ok(landlock) => {
             let names = describe(&daemon, spec, landlock);
-            Ok(Raised::usual(BACKEND, link, Box::new(walls), names, limits))
+            Ok(StartedBackend::usual(
+                BACKEND,
+                link,
+                Box::new(walls),
+                names,
+                limits,
+            ))
         }
         Err(error) => {
             drop(link);
@@ -124,9 +131,13 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     }
 }
 
-fn describe(daemon: &Daemon, spec: &SandboxSpec, landlock: Option<Landlocked>) -> Vec<String> {
+fn describe(
+    daemon: &DockerDaemon,
+    spec: &SandboxSpec,
+    landlock: Option<LandlockStatus>,
+) -> Vec<String> {
     let root = match spec.root {
-        RootSpec::Host => words::root(&spec.root),
+        RootSpec::Host => wall_descriptions::root(&spec.root),
         RootSpec::Image(_) => "image under a layer of Docker's",
     };
     let mut walls = vec![
@@ -134,46 +145,47 @@ fn describe(daemon: &Daemon, spec: &SandboxSpec, landlock: Option<Landlocked>) -
         "mount, pid, network, ipc, uts and cgroup namespaces".into(),
         "user namespace of its own, made by the guest".into(),
         root.into(),
-        words::UNPRIVILEGED.into(),
+        wall_descriptions::UNPRIVILEGED.into(),
         "seccomp allow-list, the engine's and the guest's own".into(),
     ];
-    walls.extend(words::landlock(landlock));
+    walls.extend(wall_descriptions::landlock(landlock));
     walls
 }
 
 /// Removes the containers and folders of dead owners, and images that were not used for a long
 /// time.
-async fn sweep(spec: &SandboxSpec, daemon: &Daemon) {
+async fn remove_stale(spec: &SandboxSpec, daemon: &DockerDaemon) {
     static SWEPT: AtomicBool = AtomicBool::new(false);
     if SWEPT.swap(true, Ordering::Relaxed) {
         return;
     }
-    let mut names = folder::left_over(&spec.provisions, BACKEND);
+    let mut names = folder::stale_names(&spec.provisions, BACKEND);
     // A container can exist without its folder if its owner died while making it.
-    let listed = daemon.sandboxes().await.into_iter();
+    let listed = daemon.sandbox_names().await.into_iter();
     names.extend(listed.filter(|name| cgroups::is_abandoned(name)));
     for name in &names {
         daemon.remove(name).await;
     }
-    folder::remove(&spec.provisions, BACKEND, &names);
-    images::forget_old(daemon).await;
+    folder::remove_folders(&spec.provisions, BACKEND, &names);
+    images::remove_old(daemon).await;
 }
 
 /// Creates and starts the container, and waits until the guest connects or the container ends.
 async fn start(
     spec: &SandboxSpec,
-    daemon: &Daemon,
-    owners: Owners,
-    identity: Identity,
-) -> Result<(Walls, Visitor), SandboxError> {
+    daemon: &DockerDaemon,
+    owners: MountOwners,
+    identity: DockerIdentity,
+) -> Result<(DockerContainer, GuestConnection), SandboxError> {
     let unprepared = |source: io::Error| failed(BACKEND, "prepare a container", source);
-    let folder = Folder::make(&spec.provisions, BACKEND, next_number()).map_err(unprepared)?;
-    let door = Door::open(folder.path()).map_err(unprepared)?;
+    let folder =
+        ContainerFolder::make(&spec.provisions, BACKEND, next_number()).map_err(unprepared)?;
+    let door = LinkSocket::open(folder.path()).map_err(unprepared)?;
     let bundle = prepare(spec, &folder, &door, owners, identity)
         .await
         .map_err(unprepared)?;
-    let image = images::Root::of(spec, &bundle, identity.uid).map_err(unprepared)?;
-    let container = Container {
+    let image = images::RootImage::of(spec, &bundle, identity.uid).map_err(unprepared)?;
+    let container = DockerContainerSpec {
         name: folder.name(),
         owner: &folder.owner(),
         identity: (identity.uid, identity.gid),
@@ -184,19 +196,19 @@ async fn start(
     };
     let body = container.body();
     let name = folder.name().to_owned();
-    let mut walls = Walls::new(daemon.clone(), folder);
+    let mut walls = DockerContainer::new(daemon.clone(), folder);
     if !walls.create(body.clone()).await? {
-        image.bring(daemon).await?;
+        image.upload(daemon).await?;
         if !walls.create(body).await? {
             return Err(failed(
                 BACKEND,
                 "make a container",
-                Said(format!("there is no image `{}`", image.tag())),
+                EngineError(format!("there is no image `{}`", image.tag())),
             ));
         }
     }
     if spec.root != RootSpec::Host {
-        daemon.own_root(&name, identity.uid).await;
+        daemon.chown_root(&name, identity.uid).await;
     }
     let starting = async {
         daemon.start(&name).await?;
@@ -208,7 +220,7 @@ async fn start(
         entered = door.enter(identity.uid) => entered,
         ended = starting => {
             ended?;
-            Err(io::Error::other(Said("the container ended before the guest connected".into())))
+            Err(io::Error::other(EngineError("the container ended before the guest connected".into())))
         }
     };
     let visitor = entered.map_err(|source| failed(BACKEND, "reach the guest", source))?;
@@ -220,10 +232,10 @@ async fn start(
 /// Makes the generated root and all mounts, with the workspace's owner mapped.
 async fn prepare(
     spec: &SandboxSpec,
-    folder: &Folder,
-    door: &Door,
-    owners: Owners,
-    identity: Identity,
+    folder: &ContainerFolder,
+    door: &LinkSocket,
+    owners: MountOwners,
+    identity: DockerIdentity,
 ) -> io::Result<Bundle> {
     let workspace = spec.real_workspace()?;
     let shown = if identity.is_mapped {
@@ -234,14 +246,14 @@ async fn prepare(
         workspace
     };
     let mut bundle = Bundle::make(spec, folder.path(), &shown)?;
-    let bind = |source: &Path, target: &str| Mount::Bind {
+    let bind = |source: &Path, target: &str| BundleMount::Bind {
         source: source.to_owned(),
         target: target.into(),
         read_only: true,
     };
-    bundle.mounts.push(bind(door.path(), LINK_INSIDE));
+    bundle.mounts.push(bind(door.path(), LINK_PATH));
     if spec.root == RootSpec::Host {
-        std::fs::write(bundle.root.join(&LINK_INSIDE[1..]), "")?;
+        std::fs::write(bundle.root.join(&LINK_PATH[1..]), "")?;
         // Docker would mount its own files over these, with the host's name servers.
         for target in ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"] {
             let source = bundle.root.join(&target[1..]);
@@ -255,17 +267,17 @@ async fn prepare(
 async fn mount(
     workspace: &Path,
     target: &Path,
-    owners: Owners,
-    identity: Identity,
+    owners: MountOwners,
+    identity: DockerIdentity,
 ) -> io::Result<()> {
-    let staging = Staging {
+    let staging = StagingPlan {
         is_private: false,
         folder: target.to_owned(),
         owner: (identity.uid, identity.gid),
-        mounts: vec![Staged::Bind {
+        mounts: vec![StagedMount::Bind {
             source: workspace.to_owned(),
             target: target.to_owned(),
-            access: Access::ReadWrite,
+            access: MountAccess::ReadWrite,
             idmap: Some(IdMap {
                 disk_uid: owners.workspace.0,
                 disk_gid: owners.workspace.1,
@@ -285,8 +297,8 @@ async fn mount(
     if output.status.success() {
         Ok(())
     } else {
-        Err(io::Error::other(Said::new(&String::from_utf8_lossy(
-            &output.stderr,
-        ))))
+        Err(io::Error::other(EngineError::new(
+            &String::from_utf8_lossy(&output.stderr),
+        )))
     }
 }

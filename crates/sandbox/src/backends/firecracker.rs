@@ -12,18 +12,18 @@
 //! Each kind of machine boots once and is stored as a snapshot. Every later machine starts from the
 //! snapshot, with memory that is shared copy-on-write. A snapshot refers to its files and sockets by
 //! path, so the paths are the same in every jail and behind all walls. A snapshot that Firecracker
-//! refuses is discarded, and the machine boots from scratch. Entry point: [`raise`].
+//! refuses is discarded, and the machine boots from scratch. Entry point: [`start_backend`].
 
 mod api;
 mod boot;
 mod jail;
 mod lz4;
-mod room;
+mod native_walls;
+mod shared_dir;
 mod snapshot;
 mod vmlinux;
 mod vmm;
 mod vsock;
-mod walls;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,57 +32,57 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 
-use self::boot::Machine;
+use self::boot::FirecrackerMachine;
+use self::native_walls::FileServer;
 use self::vmm::Vmm;
-use self::walls::FileServer;
-use super::machine::arrival::arrival;
-use super::machine::control::Control;
+use super::machine::assignment::assignment;
+use super::machine::control::MachineControl;
 use super::machine::disk::disk;
 use super::machine::initramfs::initramfs;
-use super::machine::kernel::Kernel;
-use super::machine::size::Size;
+use super::machine::kernel::VmKernel;
+use super::machine::size::MachineSize;
 use super::machine::{kvm, stamp, step};
-use super::{Later, Raised, check_strict, native};
+use super::{BoxFuture, StartedBackend, check_strict, native};
 use crate::error::SandboxError;
-use crate::limits::enforce_in_machine;
+use crate::limits::machine_enforcement;
 use crate::spec::{Backend, SandboxSpec};
 
 /// Shown by `doctor`.
-pub(crate) const UNPROVEN: &str = "written against the API of Firecracker 1.x: its requests, jail, \
+pub(crate) const UNTESTED_NOTE: &str = "written against the API of Firecracker 1.x: its requests, jail, \
      snapshots and vsock sockets are tested against stand-ins, a machine of it has not run on real KVM";
 
 /// The folder that Firecracker shares with the host, in its own root.
-const ROOM: &str = "/room";
+const SHARED_DIR: &str = "/room";
 
 /// Paths of the parts of a machine inside that root.
-const KERNEL: &str = "/vmlinux";
-const INITRAMFS: &str = "/initramfs";
-const DISK: &str = "/disk";
+const KERNEL_PATH: &str = "/vmlinux";
+const INITRAMFS_PATH: &str = "/initramfs";
+const DISK_PATH: &str = "/disk";
 
 /// Kernel modules that a machine needs in addition to the usual ones.
-const MODULES: &[&str] = &["vmw_vsock_virtio_transport"];
+const EXTRA_MODULES: &[&str] = &["vmw_vsock_virtio_transport"];
 
 /// A waiting machine answers at once, but a busy host may take longer.
-const WAKE: Duration = Duration::from_secs(10);
+const WAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let limits = enforce_in_machine(&spec.limits);
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let limits = machine_enforcement(&spec.limits);
     if spec.strict_limits {
         check_strict(&limits)?;
     }
-    let programs = Programs::find(spec)?;
+    let programs = FirecrackerPrograms::find(spec)?;
     kvm::check(&spec.provisions.machines.kvm, Backend::Firecracker)?;
     static SWEPT: Once = Once::new();
-    SWEPT.call_once(|| boot::sweep(&spec.provisions.cache));
-    let machine = draw(spec, programs).await?;
-    let (vmm, ports) = boot::begin(spec, &machine).await?;
-    let mut standing = Standing {
+    SWEPT.call_once(|| boot::remove_stale(&spec.provisions.cache));
+    let machine = prepare_machine(spec, programs).await?;
+    let (vmm, ports) = boot::start_machine(spec, &machine).await?;
+    let mut standing = FirecrackerSandbox {
         vmm,
         control: ports.control,
         files: None,
     };
-    match wake(spec, &machine, &mut standing, ports.files).await {
-        Ok(inside) => Ok(Raised::usual(
+    match assign(spec, &machine, &mut standing, ports.files).await {
+        Ok(inside) => Ok(StartedBackend::usual(
             Backend::Firecracker,
             ports.link,
             Box::new(standing),
@@ -90,7 +90,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
             limits,
         )),
         Err(error) => {
-            super::Standing::take_down(&mut standing).await;
+            super::RunningWalls::take_down(&mut standing).await;
             Err(error)
         }
     }
@@ -98,19 +98,19 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
 
 /// Tells a waiting machine its task and connects the workspace to its port. Returns the walls
 /// inside it.
-async fn wake(
+async fn assign(
     spec: &SandboxSpec,
-    machine: &Machine,
-    standing: &mut Standing,
+    machine: &FirecrackerMachine,
+    standing: &mut FirecrackerSandbox,
     files: UnixStream,
 ) -> Result<Vec<String>, SandboxError> {
     let failed = |doing: &str| {
         let doing = doing.to_owned();
         move |error| step(Backend::Firecracker, doing, error)
     };
-    standing.files = Some(walls::around_files(spec, files).await?);
-    let told = arrival(spec, machine.size.processors).map_err(failed("draw a seed"))?;
-    let stands = tokio::time::timeout(WAKE, standing.control.arrive(&told)).await;
+    standing.files = Some(native_walls::start_file_server(spec, files).await?);
+    let told = assignment(spec, machine.size.processors).map_err(failed("draw a seed"))?;
+    let stands = tokio::time::timeout(WAKE_TIMEOUT, standing.control.arrive(&told)).await;
     match stands {
         Ok(Ok(landlock)) => Ok(native::describe(&spec.root, landlock)),
         Ok(Err(error)) => Err(step(Backend::Firecracker, "wake a machine", error)),
@@ -120,7 +120,7 @@ async fn wake(
 
 /// The programs of this backend.
 #[derive(Debug)]
-struct Programs {
+struct FirecrackerPrograms {
     firecracker: PathBuf,
     /// Only used by the host's root.
     jailer: Option<PathBuf>,
@@ -128,12 +128,12 @@ struct Programs {
     version: String,
 }
 
-impl Programs {
+impl FirecrackerPrograms {
     fn find(spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let machines = &spec.provisions.machines;
-        let firecracker = installed(&machines.firecracker)?;
+        let firecracker = find_installed(&machines.firecracker)?;
         let jailer = if nix::unistd::geteuid().is_root() {
-            Some(installed(&machines.jailer)?)
+            Some(find_installed(&machines.jailer)?)
         } else {
             None
         };
@@ -157,7 +157,7 @@ impl Programs {
     }
 }
 
-fn installed(program: &Path) -> Result<PathBuf, SandboxError> {
+fn find_installed(program: &Path) -> Result<PathBuf, SandboxError> {
     jail::find(program).ok_or_else(|| SandboxError::Unavailable {
         backend: Backend::Firecracker,
         reason: format!("`{}` is not installed", program.display()),
@@ -169,13 +169,16 @@ fn installed(program: &Path) -> Result<PathBuf, SandboxError> {
 }
 
 /// Finds everything that a machine for this spec needs, and makes what is missing.
-async fn draw(spec: &SandboxSpec, programs: Programs) -> Result<Machine, SandboxError> {
+async fn prepare_machine(
+    spec: &SandboxSpec,
+    programs: FirecrackerPrograms,
+) -> Result<FirecrackerMachine, SandboxError> {
     let backend = Backend::Firecracker;
     let cache = spec.provisions.cache.clone();
-    let kernel = Kernel::find(&spec.provisions.machines, backend)?;
+    let kernel = VmKernel::find(&spec.provisions.machines, backend)?;
     let disk = disk(spec, backend).await?;
     let made = tokio::task::spawn_blocking(move || {
-        let initramfs = initramfs(&cache, &kernel, MODULES)
+        let initramfs = initramfs(&cache, &kernel, EXTRA_MODULES)
             .map_err(|error| step(backend, "make the first file system of machines", error))?;
         let vmlinux = vmlinux::vmlinux(&cache, &kernel.image).map_err(|error| {
             let doing = format!("unpack kernel `{}`", kernel.image.display());
@@ -187,9 +190,9 @@ async fn draw(spec: &SandboxSpec, programs: Programs) -> Result<Machine, Sandbox
         .await
         .map_err(|error| step(backend, "prepare a machine", error))??;
     let available = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Machine {
+    Ok(FirecrackerMachine {
         disk_stamp: stamp(&disk),
-        size: Size::for_limits(&spec.limits, available),
+        size: MachineSize::for_limits(&spec.limits, available),
         programs,
         vmlinux,
         initramfs,
@@ -197,7 +200,7 @@ async fn draw(spec: &SandboxSpec, programs: Programs) -> Result<Machine, Sandbox
     })
 }
 
-fn describe(programs: &Programs, inside: Vec<String>) -> Vec<String> {
+fn describe(programs: &FirecrackerPrograms, inside: Vec<String>) -> Vec<String> {
     let around = match programs.jailer {
         Some(_) => "Firecracker in a jail of its own",
         None => "Firecracker behind native walls of its own",
@@ -213,27 +216,27 @@ fn describe(programs: &Programs, inside: Vec<String>) -> Vec<String> {
 
 /// A running machine. Dropping it ends it without waiting.
 #[derive(Debug)]
-struct Standing {
+struct FirecrackerSandbox {
     vmm: Vmm,
-    control: Control,
+    control: MachineControl,
     files: Option<FileServer>,
 }
 
-impl super::Standing for Standing {
+impl super::RunningWalls for FirecrackerSandbox {
     /// First ends the guest inside, so that written data is flushed; then the machine, even without
     /// an answer.
-    fn take_down(&mut self) -> Later<'_, u64> {
+    fn take_down(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(async {
             let kills = self.control.end().await;
             self.vmm.end().await;
             if let Some(files) = &mut self.files {
-                super::Standing::take_down(&mut files.standing).await;
+                super::RunningWalls::take_down(&mut files.standing).await;
             }
             kills
         })
     }
 
-    fn memory_kills(&mut self) -> Later<'_, u64> {
+    fn memory_kills(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(async { self.control.kills().await })
     }
 }

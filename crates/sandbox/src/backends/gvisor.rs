@@ -18,12 +18,12 @@
 //! the guest limits memory by polling, with the cgroup around all of gVisor as backup; a command
 //! can list the open files of the guest's own threads, which gives it no more access: the link is
 //! a socket, and sockets cannot be opened that way.
-//! Entry point: [`raise`].
+//! Entry point: [`start_backend`].
 
-mod complaint;
 mod config;
-mod enclosure;
-mod offer;
+mod error_capture;
+mod runsc;
+mod runsc_walls;
 
 use std::time::Duration;
 
@@ -31,40 +31,40 @@ use tokio::net::UnixStream;
 use walls::cgroups::Controller;
 use walls::plan::Confinement;
 
-use self::complaint::Complaint;
-use self::enclosure::Enclosure;
-use self::offer::{Offer, Program, Verdict};
-use super::contained::{ConfineError, confine};
-use super::furnishing::UID;
-use super::native::planning::Facts;
-use super::native::{self, gather};
-use super::{Raised, Standing, check_strict, words};
+use self::error_capture::ErrorCapture;
+use self::runsc::{RunscFeatures, RunscProgram, WorkingPlatform};
+use self::runsc_walls::RunscWalls;
+use super::confined_guest::{ConfineError, confine};
+use super::native::wall_plan::HostFacts;
+use super::native::{self, gather_facts};
+use super::root_entries::UID;
+use super::{RunningWalls, StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
-use crate::limits::enforce_in_gvisor;
+use crate::limits::gvisor_enforcement;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 /// Timeout of a start. It takes a quarter of a second on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let facts = gather(spec)?;
-    let limits = enforce_in_gvisor(&spec.limits, &facts.groups, facts.processors.len());
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let facts = gather_facts(spec)?;
+    let limits = gvisor_enforcement(&spec.limits, &facts.groups, facts.processors.len());
     if spec.strict_limits {
         check_strict(&limits)?;
     }
-    let program = Program::find(&spec.provisions.gvisor.runsc)?;
-    let started = match Verdict::read(&spec.provisions, &program) {
+    let program = RunscProgram::find(&spec.provisions.gvisor.runsc)?;
+    let started = match WorkingPlatform::read(&spec.provisions, &program) {
         Some(verdict) => {
             let started = start(spec, &facts, &program, &verdict).await;
             if started.is_err() {
                 // The stored platform does not work any more: the next start tries all of them.
-                Verdict::forget(&spec.provisions);
+                WorkingPlatform::forget(&spec.provisions);
             }
             started?
         }
         None => try_platforms(spec, &facts, &program).await?,
     };
-    Ok(Raised::usual(
+    Ok(StartedBackend::usual(
         Backend::Gvisor,
         started.link,
         started.walls,
@@ -76,10 +76,10 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
 /// Uses the first platform on which a sandbox starts, and stores the result.
 async fn try_platforms(
     spec: &SandboxSpec,
-    facts: &Facts,
-    program: &Program,
-) -> Result<Started, SandboxError> {
-    let offer = Offer::ask(program).await?;
+    facts: &HostFacts,
+    program: &RunscProgram,
+) -> Result<StartedGvisor, SandboxError> {
+    let offer = RunscFeatures::ask(program).await?;
     let mut refused = None;
     for platform in offer.platforms(&spec.provisions.gvisor) {
         let verdict = offer.verdict(&platform);
@@ -95,37 +95,37 @@ async fn try_platforms(
 }
 
 /// A confined guest behind gVisor's walls.
-struct Started {
-    walls: Box<dyn Standing>,
+struct StartedGvisor {
+    walls: Box<dyn RunningWalls>,
     link: UnixStream,
     platform: String,
 }
 
 async fn start(
     spec: &SandboxSpec,
-    facts: &Facts,
-    program: &Program,
-    verdict: &Verdict,
-) -> Result<Started, SandboxError> {
+    facts: &HostFacts,
+    program: &RunscProgram,
+    verdict: &WorkingPlatform,
+) -> Result<StartedGvisor, SandboxError> {
     let failed = |doing: &str, source: std::io::Error| SandboxError::Backend {
         backend: Backend::Gvisor,
         doing: doing.into(),
         source: source.into(),
     };
-    let complaint = Complaint::new().map_err(|error| failed("listen to `runsc`", error))?;
-    let enclosure = Enclosure::new(spec, program, verdict)
+    let complaint = ErrorCapture::new().map_err(|error| failed("listen to `runsc`", error))?;
+    let enclosure = RunscWalls::new(spec, program, verdict)
         .map_err(|error| failed("describe the sandbox", error))?;
     let errors = complaint
         .writer()
         .map_err(|error| failed("listen to `runsc`", error))?;
-    let around = enclosure.spec_around();
+    let around = enclosure.outer_spec();
     let adapt = |plan: &mut _| enclosure.adapt(plan);
-    let (mut walls, mut link, _) = native::stand(&around, facts, adapt, Some(errors)).await?;
+    let (mut walls, mut link, _) = native::start_walls(&around, facts, adapt, Some(errors)).await?;
     let confinement = confinement(spec, facts);
-    let confined = tokio::time::timeout(PATIENCE, confine(&mut link, &confinement)).await;
+    let confined = tokio::time::timeout(START_TIMEOUT, confine(&mut link, &confinement)).await;
     let why = match confined {
         Ok(Ok(_)) => {
-            return Ok(Started {
+            return Ok(StartedGvisor {
                 walls: Box::new(walls),
                 link,
                 platform: verdict.platform.clone(),
@@ -139,7 +139,10 @@ async fn start(
             });
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("the guest did not answer within {} seconds", PATIENCE.as_secs()),
+        Err(_) => format!(
+            "the guest did not answer within {} seconds",
+            START_TIMEOUT.as_secs()
+        ),
     };
     drop(link);
     walls.take_down().await;
@@ -152,15 +155,15 @@ async fn start(
     })))
 }
 
-fn confinement(spec: &SandboxSpec, facts: &Facts) -> Confinement {
+fn confinement(spec: &SandboxSpec, facts: &HostFacts) -> Confinement {
     // As many as gVisor sees, which numbers them from 0.
-    let by_affinity = facts.groups.home(Controller::Cpu).is_none() || facts.group_name.is_none();
+    let by_affinity = facts.groups.parent(Controller::Cpu).is_none() || facts.group_name.is_none();
     let most = facts.processors.len().max(1);
     let processors = (spec.limits.cpus.ceil() as usize).clamp(1, most);
     Confinement {
         processors: by_affinity.then(|| (0..processors).collect()),
         user: Some(UID),
-        is_own_kernel: true,
+        is_gvisor: true,
         ..Confinement::default()
     }
 }
@@ -169,9 +172,9 @@ fn describe(platform: &str, root: &RootSpec) -> Vec<String> {
     [
         format!("a kernel of its own in user space (gVisor, {platform})"),
         "user, mount, pid, network, ipc, uts and cgroup namespaces around it".into(),
-        words::root(root).into(),
-        words::UNPRIVILEGED.into(),
-        words::SECCOMP.into(),
+        wall_descriptions::root(root).into(),
+        wall_descriptions::UNPRIVILEGED.into(),
+        wall_descriptions::SECCOMP.into(),
     ]
     .into()
 }

@@ -11,7 +11,7 @@
 //!   it.
 //! - [`control`]: the host's end of the control channel.
 
-pub(crate) mod arrival;
+pub(crate) mod assignment;
 pub(crate) mod control;
 mod cpio;
 pub(crate) mod disk;
@@ -26,7 +26,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::contained::own_folder;
+use super::confined_guest::own_folder;
 use crate::error::SandboxError;
 use crate::spec::Backend;
 

@@ -4,12 +4,12 @@
 //! input, so the machine ends with it, even after a crash. `msb exec --stream` is the link. The
 //! next start removes what a crash left on disk. The guest is not process 1 there: a command that
 //! kills all processes of its user kills the guest, and with it the sandbox. `msb` never sees the
-//! caller's environment or a writable image. Entry point: [`raise`].
+//! caller's environment or a writable image. Entry point: [`start_backend`].
 
 mod arguments;
+mod machine_root;
 mod msb;
-mod skeleton;
-mod standing;
+mod running;
 
 use std::fs;
 use std::io;
@@ -22,32 +22,32 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tracing::debug;
 use walls::cgroups::{group_name, is_abandoned};
-use walls::plan::{Confinement, Landlocked, Resource, Rlimit};
+use walls::plan::{Confinement, LandlockStatus, Resource, Rlimit};
 
-use self::arguments::Machine;
+use self::arguments::MsbMachine;
+use self::machine_root::MachineRoot;
 use self::msb::{Msb, MsbError};
-use self::skeleton::Skeleton;
-use self::standing::Standing;
-use super::contained::{confine, own_folder};
-use super::furnishing::writable;
+use self::running::MicrosandboxMachine;
+use super::confined_guest::{confine, own_folder};
 use super::machine::kvm;
-use super::native::planning::GUEST_PIDS;
-use super::{Raised, check_strict, words};
+use super::native::wall_plan::GUEST_PIDS;
+use super::root_entries::writable;
+use super::{StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
-use crate::limits::{Enforcement, Enforcer, LimitKind, Limits, bytes};
+use crate::limits::{LimitEnforcement, LimitEnforcer, LimitKind, SandboxLimits, bytes};
 use crate::spec::{Backend, SandboxSpec};
 
 /// Shown by `doctor`.
-pub(crate) const UNPROVEN: &str = "written against `msb` 0.7: its calls, its answers and the link \
+pub(crate) const UNTESTED_NOTE: &str = "written against `msb` 0.7: its calls, its answers and the link \
      over its streams are tested, a machine of it has not run on real KVM";
 
 /// A machine boots in well under a second if virtualization works. If it does not, `msb` notices
 /// within 15 seconds.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
     let host = std::thread::available_parallelism().map_or(1, usize::from);
-    let limits = enforce(&spec.limits, host);
+    let limits = msb_enforcement(&spec.limits, host);
     if spec.strict_limits {
         check_strict(&limits)?;
     }
@@ -58,7 +58,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         move || msb.version()
     })
     .await?
-    .map_err(missing)?;
+    .map_err(version_error)?;
     kvm::check(&spec.provisions.machines.kvm, Backend::Microsandbox)?;
     let workspace = workspace(spec)?;
     let (mut standing, skeleton) = blocking({
@@ -67,14 +67,14 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     })
     .await?
     .map_err(failed("make the root"))?;
-    let machine = Machine {
+    let machine = MsbMachine {
         name: &standing.name.clone(),
         root: &skeleton.root,
         mounts: &skeleton.mounts,
         limits: &spec.limits,
         processors: host,
     };
-    let started = match arguments::unspeakable(&skeleton.mounts) {
+    let started = match arguments::unsupported_path(&skeleton.mounts) {
         Some(path) => Err(unavailable(
             format!("`msb` takes no folder like `{}`", path.display()),
             Some("use a path without colons and commas"),
@@ -82,7 +82,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         None => start(&mut standing, &machine, spec).await,
     };
     match started {
-        Ok((link, landlock)) => Ok(Raised::usual(
+        Ok((link, landlock)) => Ok(StartedBackend::usual(
             Backend::Microsandbox,
             link,
             Box::new(standing),
@@ -90,7 +90,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
             limits,
         )),
         Err(error) => {
-            super::Standing::take_down(&mut standing).await;
+            super::RunningWalls::take_down(&mut standing).await;
             Err(error)
         }
     }
@@ -105,13 +105,17 @@ fn workspace(spec: &SandboxSpec) -> Result<PathBuf, SandboxError> {
 }
 
 /// Removes leftovers of crashes, and makes the folders of a new sandbox.
-fn prepare(msb: Msb, spec: &SandboxSpec, workspace: &Path) -> io::Result<(Standing, Skeleton)> {
+fn prepare(
+    msb: Msb,
+    spec: &SandboxSpec,
+    workspace: &Path,
+) -> io::Result<(MicrosandboxMachine, MachineRoot)> {
     static SWEPT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let place = own_folder(&spec.provisions.cache.join("microsandbox"))?;
     let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if !swept.contains(&place) {
-        sweep(&msb, &place);
+        remove_stale(&msb, &place);
         swept.push(place.clone());
     }
     drop(swept);
@@ -119,12 +123,12 @@ fn prepare(msb: Msb, spec: &SandboxSpec, workspace: &Path) -> io::Result<(Standi
         .ok_or_else(|| io::Error::other("`/proc` does not say who this process is"))?;
     let folder = place.join(&name);
     fs::create_dir(&folder)?;
-    let skeleton = Skeleton::make(spec, &folder, workspace);
-    let standing = Standing::new(msb, name, folder);
+    let skeleton = MachineRoot::make(spec, &folder, workspace);
+    let standing = MicrosandboxMachine::new(msb, name, folder);
     Ok((standing, skeleton?))
 }
 
-fn sweep(msb: &Msb, place: &Path) {
+fn remove_stale(msb: &Msb, place: &Path) {
     for listed in msb.list().unwrap_or_default() {
         if is_abandoned(&listed.name) {
             debug!(name = listed.name, status = ?listed.status, "sweeping a machine");
@@ -139,15 +143,19 @@ fn sweep(msb: &Msb, place: &Path) {
 }
 
 async fn start(
-    standing: &mut Standing,
-    machine: &Machine<'_>,
+    standing: &mut MicrosandboxMachine,
+    machine: &MsbMachine<'_>,
     spec: &SandboxSpec,
-) -> Result<(UnixStream, Option<Landlocked>), SandboxError> {
-    let parts = standing.parts.as_mut().expect("a new machine has its parts");
+) -> Result<(UnixStream, Option<LandlockStatus>), SandboxError> {
+    let parts = standing
+        .parts
+        .as_mut()
+        .expect("a new machine has its parts");
     parts.hold(machine).map_err(failed("start `msb`"))?;
     parts.boot(machine.name).await?;
     let mut link = parts.stream(machine).map_err(failed("start `msb`"))?;
-    let confined = tokio::time::timeout(START, confine(&mut link, &confinement(spec))).await;
+    let confined =
+        tokio::time::timeout(START_TIMEOUT, confine(&mut link, &confinement(spec))).await;
     match confined {
         Ok(Ok(landlock)) => Ok((link, landlock)),
         Ok(Err(error)) => match parts.stream_ended() {
@@ -177,25 +185,25 @@ fn confinement(spec: &SandboxSpec) -> Confinement {
         processors: None,
         writable: writable(&crate::spec::RootSpec::Host),
         user: None,
-        is_own_kernel: false,
+        is_gvisor: false,
     }
 }
 
-fn describe(version: &str, landlock: Option<Landlocked>) -> Vec<String> {
+fn describe(version: &str, landlock: Option<LandlockStatus>) -> Vec<String> {
     let mut walls = vec![
         format!("virtual machine (KVM, {version})"),
         "network closed by `msb`".to_owned(),
         "root of its own, programs read-only".to_owned(),
-        words::UNPRIVILEGED.to_owned(),
-        words::SECCOMP.to_owned(),
+        wall_descriptions::UNPRIVILEGED.to_owned(),
+        wall_descriptions::SECCOMP.to_owned(),
     ];
-    walls.extend(words::landlock(landlock));
+    walls.extend(wall_descriptions::landlock(landlock));
     walls
 }
 
 /// The enforcer of each limit in a machine of `msb`.
-fn enforce(limits: &Limits, host: usize) -> Vec<Enforcement> {
-    let one = |limit, value: String, enforcer, caveat: Option<&str>| Enforcement {
+fn msb_enforcement(limits: &SandboxLimits, host: usize) -> Vec<LimitEnforcement> {
+    let one = |limit, value: String, enforcer, caveat: Option<&str>| LimitEnforcement {
         limit,
         value,
         enforcer,
@@ -208,33 +216,43 @@ fn enforce(limits: &Limits, host: usize) -> Vec<Enforcement> {
         .map_or("none set".to_owned(), |wall| format!("{wall:?}"));
     let output = limits.output.map_or("none set".to_owned(), bytes);
     vec![
-        one(LimitKind::Memory, bytes(limits.memory), Enforcer::Vm, None),
+        one(
+            LimitKind::Memory,
+            bytes(limits.memory),
+            LimitEnforcer::Vm,
+            None,
+        ),
         one(
             LimitKind::Cpu,
             limits.cpus.to_string(),
-            Enforcer::Vm,
+            LimitEnforcer::Vm,
             fraction,
         ),
         one(
             LimitKind::Pids,
             limits.pids.to_string(),
-            Enforcer::Rlimit,
+            LimitEnforcer::Rlimit,
             None,
         ),
-        one(LimitKind::Disk, bytes(limits.disk), Enforcer::Scan, None),
+        one(
+            LimitKind::Disk,
+            bytes(limits.disk),
+            LimitEnforcer::Scan,
+            None,
+        ),
         one(
             LimitKind::OpenFiles,
             limits.open_files.to_string(),
-            Enforcer::Rlimit,
+            LimitEnforcer::Rlimit,
             None,
         ),
         one(
             LimitKind::WallTime,
             wall,
-            Enforcer::GuestAndSupervisor,
+            LimitEnforcer::GuestAndSupervisor,
             None,
         ),
-        one(LimitKind::Output, output, Enforcer::Guest, None),
+        one(LimitKind::Output, output, LimitEnforcer::Guest, None),
     ]
 }
 
@@ -245,7 +263,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| failed("wait for `msb`")(io::Error::other(error)))
 }
 
-fn missing(error: MsbError) -> SandboxError {
+fn version_error(error: MsbError) -> SandboxError {
     const INSTALL: &str = "`pip install microsandbox` brings it";
     match error {
         MsbError::Run(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -24,87 +24,87 @@
 
 mod acceleration;
 mod blueprint;
-mod clock;
 mod folder;
 mod monitor;
 pub(crate) mod pool;
 mod qemu;
+mod running;
 mod snapshot;
-mod standing;
+mod tsc;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use walls::plan::Landlocked;
+use walls::plan::LandlockStatus;
 
 use self::acceleration::Acceleration;
-use self::blueprint::{Beginning, Blueprint, STATE};
-use self::qemu::{Qemu, Start, reopen};
-use self::snapshot::Snapshot;
-use self::standing::Standing;
-use super::machine::arrival::arrival;
+use self::blueprint::{Blueprint, MachineStart, STATE_FD};
+use self::qemu::{Qemu, QemuStart, reopen};
+use self::running::MicrovmSandbox;
+use self::snapshot::MicrovmSnapshot;
+use super::machine::assignment::assignment;
 use super::machine::control::ControlError;
 use super::machine::disk::disk;
 use super::machine::initramfs::initramfs;
-use super::machine::kernel::Kernel;
-use super::machine::size::Size;
+use super::machine::kernel::VmKernel;
+use super::machine::size::MachineSize;
 use super::machine::step;
-use super::{Raised, check_strict, native};
+use super::{StartedBackend, check_strict, native};
 use crate::error::SandboxError;
-use crate::limits::enforce_in_machine;
+use crate::limits::machine_enforcement;
 use crate::spec::{Backend, SandboxSpec};
 
 /// Timeout of a restore. It takes a fraction of a second, but a busy host may take longer.
-const RESTORE: Duration = Duration::from_secs(60);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let limits = enforce_in_machine(&spec.limits);
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let limits = machine_enforcement(&spec.limits);
     if spec.strict_limits {
         check_strict(&limits)?;
     }
-    let blueprint = draw(spec).await?;
+    let blueprint = prepare_blueprint(spec).await?;
     let waiting = spec
         .pool
         .as_ref()
         .and_then(|pool| pool.take(spec, &blueprint));
     let arrived = match waiting {
         // A pooled machine may have died while it waited, so its failure is not an error.
-        Some(qemu) => arrive(spec, &blueprint, qemu).await.ok(),
+        Some(qemu) => assign(spec, &blueprint, qemu).await.ok(),
         None => None,
     };
     let (mut qemu, landlock) = match arrived {
         Some(arrived) => arrived,
         None => {
             let qemu = begin(spec, &blueprint).await?;
-            arrive(spec, &blueprint, qemu).await?
+            assign(spec, &blueprint, qemu).await?
         }
     };
     if let Some(wall) = spec.limits.wall
         && let Err(error) = qemu.limit_time(wall).await
     {
-        return Err(gone(qemu, "limit the time of a machine", error).await);
+        return Err(machine_error(qemu, "limit the time of a machine", error).await);
     }
     let (walls, link, control, keep) = qemu.into_parts();
     let inside = native::describe(&spec.root, landlock);
-    Ok(Raised::usual(
+    Ok(StartedBackend::usual(
         Backend::Microvm,
         link,
-        Box::new(Standing::new(walls, control, keep)),
+        Box::new(MicrovmSandbox::new(walls, control, keep)),
         describe(&blueprint.acceleration, inside),
         limits,
     ))
 }
 
 /// Assigns the sandbox to a waiting machine, and waits until its walls are up.
-async fn arrive(
+async fn assign(
     spec: &SandboxSpec,
     blueprint: &Blueprint,
     mut qemu: Qemu,
-) -> Result<(Qemu, Option<Landlocked>), SandboxError> {
-    let told = arrival(spec, blueprint.size.processors)
+) -> Result<(Qemu, Option<LandlockStatus>), SandboxError> {
+    let told = assignment(spec, blueprint.size.processors)
         .map_err(|error| step(Backend::Microvm, "draw a seed", error))?;
-    match tokio::time::timeout(RESTORE, qemu.control.arrive(&told)).await {
+    match tokio::time::timeout(RESTORE_TIMEOUT, qemu.control.arrive(&told)).await {
         Ok(Ok(landlock)) => Ok((qemu, landlock)),
         // The machine works, but the walls inside it cannot be set up.
         Ok(Err(ControlError::Failed(source))) => {
@@ -114,13 +114,13 @@ async fn arrive(
                 advice: None,
             })
         }
-        Ok(Err(error)) => Err(gone(qemu, "wake a machine", error).await),
-        Err(error) => Err(gone(qemu, "wake a machine", error).await),
+        Ok(Err(error)) => Err(machine_error(qemu, "wake a machine", error).await),
+        Err(error) => Err(machine_error(qemu, "wake a machine", error).await),
     }
 }
 
 /// Finds everything that a machine for this spec needs, and makes what is missing.
-async fn draw(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
+async fn prepare_blueprint(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
     let backend = Backend::Microvm;
     let machines = &spec.provisions.machines;
     let qemu = blueprint::find(&machines.qemu).ok_or_else(|| SandboxError::Unavailable {
@@ -128,7 +128,7 @@ async fn draw(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
         reason: format!("`{}` is not installed", machines.qemu.display()),
         advice: Some("`apt install qemu-system-x86`".into()),
     })?;
-    let kernel = Kernel::find(machines, backend)?;
+    let kernel = VmKernel::find(machines, backend)?;
     let initramfs = initramfs(&spec.provisions.cache, &kernel, &[])
         .map_err(|error| step(backend, "make the first file system of machines", error))?;
     let disk = disk(spec, backend).await?;
@@ -138,7 +138,7 @@ async fn draw(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
         kernel,
         initramfs,
         disk,
-        size: Size::for_limits(&spec.limits, available),
+        size: MachineSize::for_limits(&spec.limits, available),
         acceleration: Acceleration::Kvm,
     };
     blueprint.acceleration = acceleration::acceleration(spec, &blueprint).await;
@@ -151,12 +151,12 @@ async fn draw(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
 /// A machine that waits for its assignment. If no machine can start from the snapshot, the snapshot
 /// is made anew once.
 async fn begin(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Qemu, SandboxError> {
-    let snapshot = Snapshot::get(spec, blueprint).await?;
+    let snapshot = MicrovmSnapshot::get(spec, blueprint).await?;
     match restore(spec, blueprint, &snapshot).await {
         Ok(qemu) => Ok(qemu),
         Err(_) => {
-            Snapshot::forget(spec, blueprint);
-            let snapshot = Snapshot::get(spec, blueprint).await?;
+            MicrovmSnapshot::forget(spec, blueprint);
+            let snapshot = MicrovmSnapshot::get(spec, blueprint).await?;
             restore(spec, blueprint, &snapshot).await
         }
     }
@@ -165,27 +165,27 @@ async fn begin(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Qemu, Sandbo
 async fn restore(
     spec: &SandboxSpec,
     blueprint: &Blueprint,
-    snapshot: &Snapshot,
+    snapshot: &MicrovmSnapshot,
 ) -> Result<Qemu, SandboxError> {
     let state = reopen(snapshot.state.as_fd())
         .map_err(|error| step(Backend::Microvm, "open a snapshot", error))?;
-    let mut qemu = Qemu::start(&Start {
+    let mut qemu = Qemu::start(&QemuStart {
         blueprint,
-        beginning: Beginning::Restore,
+        beginning: MachineStart::Restore,
         memory: snapshot.memory.as_fd(),
         state: Some(state.as_fd()),
         spec,
     })
     .await?;
-    match tokio::time::timeout(RESTORE, qemu.monitor.restore(STATE)).await {
+    match tokio::time::timeout(RESTORE_TIMEOUT, qemu.monitor.restore(STATE_FD)).await {
         Ok(Ok(())) => Ok(qemu),
-        Ok(Err(error)) => Err(gone(qemu, "restore a machine", error).await),
-        Err(error) => Err(gone(qemu, "restore a machine", error).await),
+        Ok(Err(error)) => Err(machine_error(qemu, "restore a machine", error).await),
+        Err(error) => Err(machine_error(qemu, "restore a machine", error).await),
     }
 }
 
 /// The error of a failed machine, with QEMU's own message if there is one.
-async fn gone(
+async fn machine_error(
     mut qemu: Qemu,
     doing: &str,
     error: impl std::error::Error + Send + Sync + 'static,

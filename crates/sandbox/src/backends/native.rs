@@ -1,7 +1,7 @@
 //! Native walls: plans them, starts the supervisor, listens to its reports.
 
 mod diagnosis;
-pub(super) mod planning;
+pub(super) mod wall_plan;
 
 use std::fs;
 use std::io;
@@ -13,26 +13,28 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use link::within;
+use link::suspend_tolerant_timeout;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tracing::warn;
-use walls::cgroups::{self, Available};
-use walls::plan::{self, Ask, Failure, Landlocked, Plan, Report, Stage};
+use walls::cgroups::{self, AvailableControllers};
+use walls::plan::{
+    self, LandlockStatus, SetupFailure, SetupStage, SupervisorReport, SupervisorRequest, WallsPlan,
+};
 
-use self::planning::{Facts, Ownership};
-use super::{Later, Raised, check_strict, child, words};
+use self::wall_plan::{HostFacts, Ownership};
+use super::{BoxFuture, StartedBackend, check_strict, child, wall_descriptions};
 use crate::error::SandboxError;
 use crate::guest_program;
-use crate::limits::enforce;
+use crate::limits::native_enforcement;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
-use crate::starting;
+use crate::start_progress;
 
 /// The supervisor of one sandbox. Dropping it ends the sandbox.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct NativeWalls {
     supervisor: Option<Child>,
     control: Option<UnixStream>,
     memory_counter: Option<PathBuf>,
@@ -49,14 +51,14 @@ const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } els
 /// How long a start waits for the sweep of what others left.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let facts = gather(spec)?;
-    let limits = enforce(&spec.limits, &facts.groups, facts.processors.len());
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let facts = gather_facts(spec)?;
+    let limits = native_enforcement(&spec.limits, &facts.groups, facts.processors.len());
     if spec.strict_limits {
         check_strict(&limits)?;
     }
-    let (standing, link, landlock) = stand(spec, &facts, |_| {}, None).await?;
-    Ok(Raised::usual(
+    let (standing, link, landlock) = start_walls(spec, &facts, |_| {}, None).await?;
+    Ok(StartedBackend::usual(
         Backend::Native,
         link,
         Box::new(standing),
@@ -67,14 +69,14 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
 
 /// Puts up walls as the spec says, after `adapt` has changed the plan for what else than the guest
 /// is to stand behind them; that may say on `errors` why it did not start.
-pub(super) async fn stand(
+pub(super) async fn start_walls(
     spec: &SandboxSpec,
-    facts: &Facts,
-    adapt: impl Fn(&mut Plan),
+    facts: &HostFacts,
+    adapt: impl Fn(&mut WallsPlan),
     errors: Option<OwnedFd>,
-) -> Result<(Standing, UnixStream, Option<Landlocked>), SandboxError> {
+) -> Result<(NativeWalls, UnixStream, Option<LandlockStatus>), SandboxError> {
     let plan = |ownership| {
-        let mut plan = planning::plan(spec, facts, ownership);
+        let mut plan = wall_plan::plan(spec, facts, ownership);
         adapt(&mut plan);
         plan
     };
@@ -85,61 +87,64 @@ pub(super) async fn stand(
     };
     match start(&plan(ownership), errors.as_ref()).await {
         // A file system that cannot map owners: run as the owner, unless that is root.
-        Err(Start::Failed(failure)) if cannot_map(&failure, facts) => {
+        Err(SupervisorError::Failed(failure)) if is_unmappable(&failure, facts) => {
             start(&plan(Ownership::Owner), errors.as_ref()).await
         }
         outcome => outcome,
     }
     .map_err(|error| match error {
-        Start::Launch(error) => SandboxError::Launch(error),
-        Start::Failed(source) => SandboxError::Walls {
-            advice: diagnosis::advise(&source, &diagnosis::Signs::read(), facts),
+        SupervisorError::Launch(error) => SandboxError::Launch(error),
+        SupervisorError::Failed(source) => SandboxError::Walls {
+            advice: diagnosis::advise(&source, &diagnosis::NamespaceSettings::read(), facts),
             source,
         },
     })
 }
 
-fn cannot_map(failure: &Failure, facts: &Facts) -> bool {
-    failure.stage == Stage::Mounts
+fn is_unmappable(failure: &SetupFailure, facts: &HostFacts) -> bool {
+    failure.stage == SetupStage::Mounts
         && failure.step.starts_with("map the owner")
         && facts.workspace_owner.0 != 0
 }
 
-pub(super) fn describe(root: &RootSpec, landlock: Option<Landlocked>) -> Vec<String> {
+pub(super) fn describe(root: &RootSpec, landlock: Option<LandlockStatus>) -> Vec<String> {
     let mut walls: Vec<String> = [
         "user, mount, pid, network, ipc, uts and cgroup namespaces",
-        words::root(root),
-        words::UNPRIVILEGED,
-        words::SECCOMP,
+        wall_descriptions::root(root),
+        wall_descriptions::UNPRIVILEGED,
+        wall_descriptions::SECCOMP,
     ]
     .map(str::to_owned)
     .into();
-    walls.extend(words::landlock(landlock));
+    walls.extend(wall_descriptions::landlock(landlock));
     walls
 }
 
-pub(super) fn gather(spec: &SandboxSpec) -> Result<Facts, SandboxError> {
+pub(super) fn gather_facts(spec: &SandboxSpec) -> Result<HostFacts, SandboxError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let uid = nix::unistd::geteuid().as_raw();
-    let workspace_owner = owner(&spec.workspace).map_err(|source| SandboxError::Workspace {
-        path: spec.workspace.clone(),
-        source,
-    })?;
+    let workspace_owner =
+        folder_owner(&spec.workspace).map_err(|source| SandboxError::Workspace {
+            path: spec.workspace.clone(),
+            source,
+        })?;
     let image_owner = match &spec.root {
         RootSpec::Host => None,
-        RootSpec::Image(image) => Some(owner(image).map_err(|source| SandboxError::Image {
-            path: image.clone(),
-            source,
-        })?),
+        RootSpec::Image(image) => {
+            Some(folder_owner(image).map_err(|source| SandboxError::Image {
+                path: image.clone(),
+                source,
+            })?)
+        }
     };
-    Ok(Facts {
+    Ok(HostFacts {
         uid,
         gid: nix::unistd::getegid().as_raw(),
-        is_host_root: uid == 0 && maps_everyone(),
+        is_host_root: uid == 0 && is_initial_user_namespace(),
         workspace_owner,
         image_owner,
-        groups: Available::detect(),
+        groups: AvailableControllers::detect(),
         group_name: cgroups::group_name(u64::from(number)),
         processors: processors(),
         // Sandboxes of several host processes must differ too.
@@ -147,7 +152,7 @@ pub(super) fn gather(spec: &SandboxSpec) -> Result<Facts, SandboxError> {
     })
 }
 
-fn owner(folder: &Path) -> io::Result<(u32, u32)> {
+fn folder_owner(folder: &Path) -> io::Result<(u32, u32)> {
     let metadata = fs::metadata(folder)?;
     if metadata.is_dir() {
         Ok((metadata.uid(), metadata.gid()))
@@ -157,7 +162,7 @@ fn owner(folder: &Path) -> io::Result<(u32, u32)> {
 }
 
 /// Whether this is the machine's own user namespace, where root is really root.
-pub(crate) fn maps_everyone() -> bool {
+pub(crate) fn is_initial_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -169,12 +174,12 @@ fn processors() -> Vec<usize> {
         .collect()
 }
 
-enum Start {
+enum SupervisorError {
     Launch(io::Error),
-    Failed(Failure),
+    Failed(SetupFailure),
 }
 
-impl From<io::Error> for Start {
+impl From<io::Error> for SupervisorError {
     fn from(error: io::Error) -> Self {
         Self::Launch(error)
     }
@@ -182,13 +187,13 @@ impl From<io::Error> for Start {
 
 /// A supervisor that waits for its plan.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingSupervisor {
     supervisor: Child,
     control: std::os::unix::net::UnixStream,
     link: std::os::unix::net::UnixStream,
 }
 
-impl Waiting {
+impl WaitingSupervisor {
     fn spawn(errors: Option<&OwnedFd>) -> io::Result<Self> {
         let errors = errors.map(OwnedFd::try_clone).transpose()?;
         let (link, guests_link) = std::os::unix::net::UnixStream::pair()?;
@@ -207,41 +212,46 @@ impl Waiting {
 }
 
 /// One that was started ahead of its use.
-static SPARE: Mutex<Option<Waiting>> = Mutex::new(None);
+static SPARE_SUPERVISOR: Mutex<Option<WaitingSupervisor>> = Mutex::new(None);
 
 /// Starts a supervisor ahead of its use, unless one waits already. It ends with this process.
-pub(crate) fn prepare() {
-    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn prewarm() {
+    let mut spare = SPARE_SUPERVISOR
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if spare.is_none() {
-        *spare = Waiting::spawn(None).ok();
+        *spare = WaitingSupervisor::spawn(None).ok();
     }
 }
 
 async fn start(
-    plan: &Plan,
+    plan: &WallsPlan,
     errors: Option<&OwnedFd>,
-) -> Result<(Standing, UnixStream, Option<Landlocked>), Start> {
+) -> Result<(NativeWalls, UnixStream, Option<LandlockStatus>), SupervisorError> {
     let spare = match errors {
         Some(_) => None,
-        None => SPARE.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        None => SPARE_SUPERVISOR
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(),
     };
-    let Waiting {
+    let WaitingSupervisor {
         supervisor,
         control,
         link,
-    } = spare.map_or_else(|| Waiting::spawn(errors), Ok)?;
+    } = spare.map_or_else(|| WaitingSupervisor::spawn(errors), Ok)?;
     plan::send(&control, plan)?;
     // While the supervisor works there is time for what a crash left.
     static SWEPT: AtomicBool = AtomicBool::new(false);
     let is_first = !SWEPT.swap(true, Ordering::Relaxed);
-    let swept = is_first.then(|| child::aside(cgroups::sweep));
+    let swept = is_first.then(|| child::run_on_thread(cgroups::remove_stale_groups));
     control.set_nonblocking(true)?;
     link.set_nonblocking(true)?;
     let counter = plan.groups.iter().find_map(|group| {
-        let file = group.kill_counter.as_ref()?;
+        let file = group.oom_kill_file.as_ref()?;
         Some(group.folder.join(file))
     });
-    let mut standing = Standing {
+    let mut standing = NativeWalls {
         supervisor: Some(supervisor),
         control: Some(UnixStream::from_std(control)?),
         memory_counter: counter,
@@ -251,7 +261,7 @@ async fn start(
             .map(|group| group.folder.clone())
             .collect(),
     };
-    starting::step("hear from the supervisor of the native walls");
+    start_progress::step("hear from the supervisor of the native walls");
     let report = standing.report();
     let report = match swept {
         // One that is stuck in the kernel holds nobody up.
@@ -262,27 +272,29 @@ async fn start(
         None => report.await?,
     };
     match report {
-        Report::Ready { landlock } => Ok((standing, UnixStream::from_std(link)?, landlock)),
-        Report::Failed(failure) => Err(Start::Failed(failure)),
-        Report::Kills { .. } | Report::Ended { .. } => {
-            Err(Start::Launch(io::ErrorKind::UnexpectedEof.into()))
+        SupervisorReport::Ready { landlock } => {
+            Ok((standing, UnixStream::from_std(link)?, landlock))
+        }
+        SupervisorReport::Failed(failure) => Err(SupervisorError::Failed(failure)),
+        SupervisorReport::OomKills { .. } | SupervisorReport::Ended { .. } => {
+            Err(SupervisorError::Launch(io::ErrorKind::UnexpectedEof.into()))
         }
     }
 }
 
-impl Standing {
+impl NativeWalls {
     /// Has the supervisor end it in so long, instead of when its plan says.
     pub(super) async fn set_deadline(&mut self, deadline: Duration) -> io::Result<()> {
         let control = self.control.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let mut message = Vec::new();
-        plan::send(&mut message, &Ask::Deadline(deadline))?;
+        plan::send(&mut message, &SupervisorRequest::SetDeadline(deadline))?;
         control.write_all(&message).await
     }
 
-    async fn report(&mut self) -> io::Result<Report> {
+    async fn report(&mut self) -> io::Result<SupervisorReport> {
         let control = self.control.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let length = control.read_u32_le().await?;
-        if length > plan::LONGEST {
+        if length > plan::MAX_MESSAGE_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut encoded = vec![0; length as usize];
@@ -292,24 +304,24 @@ impl Standing {
     }
 }
 
-impl super::Standing for Standing {
-    fn take_down(&mut self) -> Later<'_, u64> {
+impl super::RunningWalls for NativeWalls {
+    fn take_down(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(async {
             // Half a close: the supervisor sees the end, and can still report.
             if let Some(control) = &mut self.control {
                 let _ = tokio::io::AsyncWriteExt::shutdown(control).await;
             }
-            let reported = within(REPORT_TIMEOUT, self.report()).await;
+            let reported = suspend_tolerant_timeout(REPORT_TIMEOUT, self.report()).await;
             self.control = None;
             let Some(mut supervisor) = self.supervisor.take() else {
                 return 0;
             };
-            if let Ok(Ok(Report::Ended {
+            if let Ok(Ok(SupervisorReport::Ended {
                 out_of_memory_kills,
             })) = reported
             {
                 // It has said its last word and exits now.
-                if child::ends_within(&mut supervisor, SUPERVISOR_TIMEOUT) {
+                if child::wait_with_timeout(&mut supervisor, SUPERVISOR_TIMEOUT) {
                     return out_of_memory_kills;
                 }
             }
@@ -318,27 +330,27 @@ impl super::Standing for Standing {
                 "the supervisor of a sandbox did not report its end"
             );
             let groups = std::mem::take(&mut self.groups);
-            child::aside(move || finish_off(supervisor, &groups)).await;
+            child::run_on_thread(move || finish_off(supervisor, &groups)).await;
             0
         })
     }
 
-    fn memory_kills(&mut self) -> Later<'_, u64> {
+    fn memory_kills(&mut self) -> BoxFuture<'_, u64> {
         let text = self
             .memory_counter
             .as_ref()
             .and_then(|file| fs::read_to_string(file).ok());
-        let kills = text.as_deref().and_then(cgroups::count_memory_kills);
+        let kills = text.as_deref().and_then(cgroups::parse_oom_kills);
         Box::pin(std::future::ready(kills.unwrap_or(0)))
     }
 }
 
-impl Drop for Standing {
+impl Drop for NativeWalls {
     fn drop(&mut self) {
         self.control = None;
         if let Some(supervisor) = self.supervisor.take() {
             let groups = std::mem::take(&mut self.groups);
-            starting::take_down_aside(move || finish_off(supervisor, &groups));
+            start_progress::take_down_on_thread(move || finish_off(supervisor, &groups));
         }
     }
 }
@@ -346,13 +358,13 @@ impl Drop for Standing {
 /// Collects a supervisor, which ends by itself now that its control socket is closed. One that is
 /// stuck is killed: process 1 goes with it. Then removes the control groups, if they are left.
 fn finish_off(mut supervisor: Child, groups: &[PathBuf]) {
-    if !child::end_within(&mut supervisor, SUPERVISOR_TIMEOUT) {
+    if !child::wait_or_kill(&mut supervisor, SUPERVISOR_TIMEOUT) {
         let pid = supervisor.id();
         warn!(pid, "the supervisor of a sandbox cannot be killed");
         return;
     }
     for folder in groups {
-        cgroups::discard(folder);
+        cgroups::kill_and_remove(folder);
     }
 }
 
@@ -366,7 +378,7 @@ mod tests {
     use crate::handle::Sandbox;
 
     /// A supervisor that takes its plan and then does nothing at all.
-    fn stuck() -> Waiting {
+    fn stuck_supervisor() -> WaitingSupervisor {
         let (control, supervisors_control) = std::os::unix::net::UnixStream::pair().unwrap();
         let (link, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let supervisor = Command::new("sleep")
@@ -374,7 +386,7 @@ mod tests {
             .stdout(Stdio::from(OwnedFd::from(supervisors_control)))
             .spawn()
             .unwrap();
-        Waiting {
+        WaitingSupervisor {
             supervisor,
             control,
             link,
@@ -383,9 +395,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_start_whose_supervisor_is_stuck_ends_in_time_and_leaves_nothing() {
-        let waiting = stuck();
+        let waiting = stuck_supervisor();
         let pid = waiting.supervisor.id();
-        *SPARE.lock().unwrap() = Some(waiting);
+        *SPARE_SUPERVISOR.lock().unwrap() = Some(waiting);
         let folder = tempfile::tempdir().unwrap();
         let mut spec = SandboxSpec::new(folder.path());
         spec.backend = Backend::Native;
@@ -400,17 +412,20 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_a_sandbox_does_not_wait_for_a_supervisor_that_was_killed() {
-        let mut waiting = stuck();
+        let mut waiting = stuck_supervisor();
         let pid = waiting.supervisor.id();
         waiting.supervisor.kill().unwrap();
         waiting.control.set_nonblocking(true).unwrap();
-        let mut standing = Standing {
+        let mut standing = NativeWalls {
             supervisor: Some(waiting.supervisor),
             control: Some(UnixStream::from_std(waiting.control).unwrap()),
             memory_counter: None,
             groups: Vec::new(),
         };
-        assert_eq!(super::super::Standing::take_down(&mut standing).await, 0);
+        assert_eq!(
+            super::super::RunningWalls::take_down(&mut standing).await,
+            0
+        );
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 }

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 
-use super::{ASKED_FOR, Description, Later, Raised, check_strict, child};
+use super::{BoxFuture, REQUESTED_REASON, SandboxDescription, StartedBackend, check_strict, child};
 use crate::error::SandboxError;
 use crate::guest_program;
-use crate::limits::enforce_without_walls;
+use crate::limits::unwalled_enforcement;
 use crate::spec::SandboxSpec;
-use crate::starting;
+use crate::start_progress;
 
 /// How long the guest may take to end after its link is closed.
-const TAKE_DOWN: Duration = Duration::from_secs(10);
+const TAKE_DOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct UnwalledGuest {
     /// `None` after it was reaped.
     guest: Option<Child>,
 }
 
-pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let limits = enforce_without_walls(&spec.limits);
+pub(crate) fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let limits = unwalled_enforcement(&spec.limits);
     if spec.strict_limits {
         check_strict(&limits)?;
     }
@@ -44,12 +44,12 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         Ok((UnixStream::from_std(link)?, guest))
     };
     let (link, guest) = start().map_err(SandboxError::Launch)?;
-    Ok(Raised {
+    Ok(StartedBackend {
         link,
-        walls: Box::new(Standing { guest: Some(guest) }),
-        description: Description {
+        walls: Box::new(UnwalledGuest { guest: Some(guest) }),
+        description: SandboxDescription {
             backend: "none",
-            reason: ASKED_FOR.into(),
+            reason: REQUESTED_REASON.into(),
             walls: Vec::new(),
             limits,
         },
@@ -59,29 +59,30 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     })
 }
 
-impl super::Standing for Standing {
+impl super::RunningWalls for UnwalledGuest {
     /// Waits for the guest, which ends when its link closes. Uses its own thread, because the task
     /// that closes the link must keep running meanwhile.
-    fn take_down(&mut self) -> Later<'_, u64> {
+    fn take_down(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(async {
             if let Some(mut guest) = self.guest.take() {
-                child::aside(move || child::end_within(&mut guest, TAKE_DOWN)).await;
+                child::run_on_thread(move || child::wait_or_kill(&mut guest, TAKE_DOWN_TIMEOUT))
+                    .await;
             }
             0
         })
     }
 
-    fn memory_kills(&mut self) -> Later<'_, u64> {
+    fn memory_kills(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(std::future::ready(0))
     }
 }
 
-impl Drop for Standing {
+impl Drop for UnwalledGuest {
     fn drop(&mut self) {
         if let Some(mut guest) = self.guest.take() {
             // The guest ends by itself now that its link is closed, but it must be reaped.
-            starting::take_down_aside(move || {
-                child::end_within(&mut guest, TAKE_DOWN);
+            start_progress::take_down_on_thread(move || {
+                child::wait_or_kill(&mut guest, TAKE_DOWN_TIMEOUT);
             });
         }
     }

@@ -11,65 +11,71 @@
 //! virtual machine, is possible too. It needs KVM and has not been tested.
 //!
 //! The container ends with the link. `podman` itself does not keep running: its monitor does, and
-//! removes the container. Entry point: [`raise`].
+//! removes the container. Entry point: [`start_backend`].
 
 mod arguments;
 mod engine;
-mod preparing;
-mod standing;
+mod preparation;
+mod running;
 
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
-use walls::plan::Landlocked;
+use walls::plan::LandlockStatus;
 
-use self::engine::Engine;
-use self::preparing::{Prepared, prepare};
-use self::standing::Walls;
-use super::child::aside;
-use super::contained;
-use super::container::door::Visitor;
+use self::engine::PodmanEngine;
+use self::preparation::{PreparedContainer, prepare};
+use self::running::PodmanContainer;
+use super::child::run_on_thread;
+use super::confined_guest;
+use super::container::cgroup_limits::CgroupLimits;
 use super::container::folder;
-use super::container::holds::Holds;
-use super::container::{Owners, Said, Users, failed, fence, next_number};
-use super::{Raised, Standing, check_strict, words};
+use super::container::link_socket::GuestConnection;
+use super::container::{EngineError, MountOwners, SandboxUids, failed, fence, next_number};
+use super::{RunningWalls, StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
-use crate::limits::Enforcer;
+use crate::limits::LimitEnforcer;
 use crate::spec::{Backend, SandboxSpec};
 
 const BACKEND: Backend = Backend::Podman;
 
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    let owners = Owners::look(spec)?;
-    let engine = Engine::find(&spec.provisions)?;
-    let users = Users::of(next_number());
+pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
+    let owners = MountOwners::look(spec)?;
+    let engine = PodmanEngine::find(&spec.provisions)?;
+    let users = SandboxUids::of(next_number());
     let user = if engine.is_rootful {
         users.user
     } else {
         nix::unistd::geteuid().as_raw()
     };
-    sweep(spec, &engine).await;
+    remove_stale(spec, &engine).await;
     let prepared = prepare(spec, &engine, owners, users)
         .map_err(|source| failed(BACKEND, "prepare a container", source))?;
     let (mut walls, visitor) = start(&engine, prepared, user).await?;
     let pid = visitor.pid;
-    let holds = Holds::of(pid, &spec.limits);
+    let holds = CgroupLimits::of(pid, &spec.limits);
     walls.watch(pid, holds.kill_counter());
-    let limits = holds.enforcements(&spec.limits, Enforcer::GuestAndEngine);
+    let limits = holds.enforcements(&spec.limits, LimitEnforcer::GuestAndEngine);
     // Before confinement, which closes the guest to other processes, even of its own user.
     fence(pid, &spec.root).await;
     let mut link = visitor.link;
     let confined = match spec.strict_limits.then(|| check_strict(&limits)) {
         Some(Err(weak)) => Err(weak),
-        _ => contained::confine(&mut link, &holds.confinement(spec, None))
+        _ => confined_guest::confine(&mut link, &holds.confinement(spec, None))
             .await
             .map_err(|source| failed(BACKEND, "confine the guest", source)),
     };
     match confined {
         Ok(landlock) => {
             let names = describe(&engine, spec, landlock);
-            Ok(Raised::usual(BACKEND, link, Box::new(walls), names, limits))
+            Ok(StartedBackend::usual(
+                BACKEND,
+                link,
+                Box::new(walls),
+                names,
+                limits,
+            ))
         }
         Err(error) => {
             drop(link);
@@ -79,7 +85,11 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     }
 }
 
-fn describe(engine: &Engine, spec: &SandboxSpec, landlock: Option<Landlocked>) -> Vec<String> {
+fn describe(
+    engine: &PodmanEngine,
+    spec: &SandboxSpec,
+    landlock: Option<LandlockStatus>,
+) -> Vec<String> {
     let users = if engine.is_rootful {
         "user namespace of its own"
     } else {
@@ -88,26 +98,26 @@ fn describe(engine: &Engine, spec: &SandboxSpec, landlock: Option<Landlocked>) -
     let mut walls = vec![
         format!("podman with {}, {users}", engine.runtime_name()),
         "mount, pid, network, ipc, uts and cgroup namespaces".into(),
-        words::root(&spec.root).into(),
-        words::UNPRIVILEGED.into(),
+        wall_descriptions::root(&spec.root).into(),
+        wall_descriptions::UNPRIVILEGED.into(),
         "seccomp allow-list, the engine's and the guest's own".into(),
     ];
-    walls.extend(words::landlock(landlock));
+    walls.extend(wall_descriptions::landlock(landlock));
     walls
 }
 
 /// Removes the containers and folders of dead owners, before the first sandbox starts.
-async fn sweep(spec: &SandboxSpec, engine: &Engine) {
+async fn remove_stale(spec: &SandboxSpec, engine: &PodmanEngine) {
     static SWEPT: AtomicBool = AtomicBool::new(false);
     if SWEPT.swap(true, Ordering::Relaxed) {
         return;
     }
-    let names = folder::left_over(&spec.provisions, BACKEND);
+    let names = folder::stale_names(&spec.provisions, BACKEND);
     if !names.is_empty() {
         let (engine, provisions) = (engine.clone(), spec.provisions.clone());
-        aside(move || {
+        run_on_thread(move || {
             engine.remove(&names);
-            folder::remove(&provisions, BACKEND, &names);
+            folder::remove_folders(&provisions, BACKEND, &names);
         })
         .await;
     }
@@ -115,11 +125,11 @@ async fn sweep(spec: &SandboxSpec, engine: &Engine) {
 
 /// Starts the container and waits until the guest connects or Podman fails.
 async fn start(
-    engine: &Engine,
-    prepared: Prepared,
+    engine: &PodmanEngine,
+    prepared: PreparedContainer,
     user: u32,
-) -> Result<(Walls, Visitor), SandboxError> {
-    let Prepared {
+) -> Result<(PodmanContainer, GuestConnection), SandboxError> {
+    let PreparedContainer {
         folder,
         door,
         arguments,
@@ -130,16 +140,16 @@ async fn start(
         .start(&arguments, staging.as_ref(), &guest)
         .map_err(SandboxError::Launch)?;
     let name = folder.name().to_owned();
-    let mut walls = Walls::new(engine.clone(), folder, run);
+    let mut walls = PodmanContainer::new(engine.clone(), folder, run);
     let entered = tokio::select! {
         entered = door.enter(user) => Some(entered),
         output = walls.started() => match output {
             // It runs: wait for the guest to connect, or for the container to end.
             Some(output) if output.status.success() => tokio::select! {
                 entered = door.enter(user) => Some(entered),
-                () = gone(engine, &name) => None,
+                () = wait_for_end(engine, &name) => None,
             },
-            output => return Err(refused(engine, output)),
+            output => return Err(start_error(engine, output)),
         },
     };
     match entered {
@@ -148,20 +158,20 @@ async fn start(
         None => Err(failed(
             BACKEND,
             "reach the guest",
-            Said("the container ended before the guest connected".into()),
+            EngineError("the container ended before the guest connected".into()),
         )),
     }
 }
 
 /// Waits until a container has ended.
-async fn gone(engine: &Engine, name: &str) {
+async fn wait_for_end(engine: &PodmanEngine, name: &str) {
     let (engine, name) = (engine.clone(), name.to_owned());
-    aside(move || engine.wait(&name)).await;
+    run_on_thread(move || engine.wait(&name)).await;
 }
 
-fn refused(engine: &Engine, output: Option<Output>) -> SandboxError {
+fn start_error(engine: &PodmanEngine, output: Option<Output>) -> SandboxError {
     let printed = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
-    let said = Said::new(&printed.unwrap_or_default());
+    let said = EngineError::new(&printed.unwrap_or_default());
     match engine.advise(&said.0) {
         Some(advice) => SandboxError::Unavailable {
             backend: BACKEND,
@@ -174,7 +184,7 @@ fn refused(engine: &Engine, output: Option<Output>) -> SandboxError {
 
 /// A running `podman run`.
 #[derive(Debug)]
-struct Run {
+struct PodmanRun {
     /// Also its process group id.
     pid: i32,
     /// Sent by the thread that waits for it.

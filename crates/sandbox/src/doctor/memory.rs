@@ -4,15 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use link::request::Walls;
+use link::request::ObservedWalls;
 
 use crate::spec::{Backend, Strength};
 
 /// The process ids of the host at one moment.
 #[derive(Debug)]
-pub(super) struct Processes(HashSet<u32>);
+pub(super) struct ProcessSnapshot(HashSet<u32>);
 
-impl Processes {
+impl ProcessSnapshot {
     pub(super) fn now() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -23,8 +23,16 @@ impl Processes {
 /// The memory of the sandbox that was started since `before`. Its processes are new. They either
 /// descend from this process or, if an engine started them, are in the sandbox's pid namespace. The
 /// engine's monitor process of a container is the parent of the first process inside.
-pub(super) fn of_sandbox(before: &Processes, backend: Backend, walls: &Walls) -> Option<u64> {
-    let new: Vec<u32> = Processes::now().0.difference(&before.0).copied().collect();
+pub(super) fn sandbox_memory_bytes(
+    before: &ProcessSnapshot,
+    backend: Backend,
+    walls: &ObservedWalls,
+) -> Option<u64> {
+    let new: Vec<u32> = ProcessSnapshot::now()
+        .0
+        .difference(&before.0)
+        .copied()
+        .collect();
     let parents: HashMap<u32, u32> = new
         .iter()
         .filter_map(|process| Some((*process, parent(*process)?)))
@@ -52,7 +60,7 @@ pub(super) fn of_sandbox(before: &Processes, backend: Backend, walls: &Walls) ->
     if own.is_empty() {
         return None;
     }
-    own.into_iter().map(share).sum()
+    own.into_iter().map(pss_bytes).sum()
 }
 
 fn descends(process: u32, from: u32, parents: &HashMap<u32, u32>) -> bool {
@@ -70,7 +78,7 @@ fn parent(process: u32) -> Option<u32> {
 }
 
 /// PSS of a process, in bytes.
-fn share(process: u32) -> Option<u64> {
+fn pss_bytes(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;

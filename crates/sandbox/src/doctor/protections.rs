@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use link::request::Walls;
+use link::request::ObservedWalls;
 use serde::Serialize;
 
 use crate::error::SandboxError;
@@ -22,44 +22,49 @@ pub struct Protection {
 
 /// Observations from inside the sandbox.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) walls: Walls,
-    kernel: Kernel,
+pub(super) struct GuestView {
+    pub(super) walls: ObservedWalls,
+    kernel: KernelIdentity,
 }
 
 /// The identity of a kernel, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Kernel {
+struct KernelIdentity {
     version: String,
     /// New with every boot; absent on some kernels.
     boot: Option<String>,
 }
 
-const VERSION: &str = "/proc/version";
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+const VERSION_FILE: &str = "/proc/version";
+const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 /// Limit for both files.
-const LONGEST: u64 = 4096;
+const MAX_FILE_BYTES: u64 = 4096;
 
-impl Kernel {
+impl KernelIdentity {
     fn here() -> Self {
         let read = |file| fs::read_to_string(file).map(|text| text.trim().to_owned());
         Self {
-            version: read(VERSION).unwrap_or_default(),
-            boot: read(BOOT).ok(),
+            version: read(VERSION_FILE).unwrap_or_default(),
+            boot: read(BOOT_ID_FILE).ok(),
         }
     }
 
     async fn inside(sandbox: &Sandbox) -> Result<Self, SandboxError> {
         let text = |content: Vec<u8>| String::from_utf8_lossy(&content).trim().to_owned();
-        let (_, version) = sandbox.read_file(VERSION, 0, Some(LONGEST)).await?;
-        let boot = sandbox.read_file(BOOT, 0, Some(LONGEST)).await.ok();
+        let (_, version) = sandbox
+            .read_file(VERSION_FILE, 0, Some(MAX_FILE_BYTES))
+            .await?;
+        let boot = sandbox
+            .read_file(BOOT_ID_FILE, 0, Some(MAX_FILE_BYTES))
+            .await
+            .ok();
         Ok(Self {
             version: text(version),
             boot: boot.map(|(_, boot)| text(boot)),
         })
     }
 
-    fn is_other_than(&self, other: &Self) -> bool {
+    fn differs_from(&self, other: &Self) -> bool {
         let is_another_boot = match (&self.boot, &other.boot) {
             (Some(one), Some(other)) => one != other,
             _ => false,
@@ -73,36 +78,38 @@ impl Kernel {
     }
 }
 
-impl Seen {
+impl GuestView {
     pub(super) async fn look(sandbox: &Sandbox) -> Result<Self, SandboxError> {
         Ok(Self {
             walls: sandbox.inspect().await?,
-            kernel: Kernel::inside(sandbox).await?,
+            kernel: KernelIdentity::inside(sandbox).await?,
         })
     }
 }
 
 const USER_NAMESPACE: &str = "user namespace";
 const CGROUP_NAMESPACE: &str = "cgroup namespace";
-const FILTER: &str = "seccomp filter";
+const SECCOMP_FILTER: &str = "seccomp filter";
 
 /// Whether a backend counts as failed without this protection. Protections that a container engine
 /// or a separate kernel need not provide are shown but not required.
-pub(super) fn is_needed(backend: Backend, name: &str) -> bool {
+pub(super) fn is_required(backend: Backend, name: &str) -> bool {
     match (backend, name) {
         (_, "Landlock") => false,
         (Backend::Native, _) => true,
         (_, USER_NAMESPACE | CGROUP_NAMESPACE) => false,
-        (_, FILTER) => backend.strength() == Strength::Namespaces,
+        (_, SECCOMP_FILTER) => backend.strength() == Strength::Namespaces,
         _ => true,
     }
 }
 
-pub(super) fn protections(backend: Backend, root: &RootSpec, seen: &Seen) -> Vec<Protection> {
+pub(super) fn protections(backend: Backend, root: &RootSpec, seen: &GuestView) -> Vec<Protection> {
     let walls = &seen.walls;
     let mut all = match backend.strength() {
-        Strength::Kernel | Strength::Vm => vec![own_kernel(&seen.kernel, &Kernel::here())],
-        Strength::None | Strength::Namespaces => namespaces(walls),
+        Strength::Kernel | Strength::Vm => {
+            vec![separate_kernel(&seen.kernel, &KernelIdentity::here())]
+        }
+        Strength::None | Strength::Namespaces => namespace_protections(walls),
     };
     let mut add = |name, holds, evidence: String| {
         all.push(Protection {
@@ -124,7 +131,7 @@ pub(super) fn protections(backend: Backend, root: &RootSpec, seen: &Seen) -> Vec
         walls.no_new_privileges.to_string(),
     );
     add(
-        FILTER,
+        SECCOMP_FILTER,
         walls.seccomp == 2,
         format!("mode {}", walls.seccomp),
     );
@@ -142,15 +149,15 @@ pub(super) fn protections(backend: Backend, root: &RootSpec, seen: &Seen) -> Vec
     all
 }
 
-fn own_kernel(inside: &Kernel, here: &Kernel) -> Protection {
+fn separate_kernel(inside: &KernelIdentity, here: &KernelIdentity) -> Protection {
     Protection {
         name: "kernel of its own",
-        holds: inside.is_other_than(here),
+        holds: inside.differs_from(here),
         evidence: format!("{}, the host's is {}", inside.release(), here.release()),
     }
 }
 
-fn namespaces(walls: &Walls) -> Vec<Protection> {
+fn namespace_protections(walls: &ObservedWalls) -> Vec<Protection> {
     let all = [
         ("user", USER_NAMESPACE),
         ("mnt", "mount namespace"),
@@ -183,13 +190,13 @@ mod tests {
 
     #[test]
     fn a_kernel_of_its_own_is_told_by_version_or_boot() {
-        let kernel = |version: &str, boot: Option<&str>| Kernel {
+        let kernel = |version: &str, boot: Option<&str>| KernelIdentity {
             version: version.into(),
             boot: boot.map(Into::into),
         };
         let here = kernel("Linux version 6.1.0 (host) #1", Some("a"));
-        let check = |inside: Kernel, is_own: bool| {
-            assert_eq!(own_kernel(&inside, &here).holds, is_own, "{inside:?}");
+        let check = |inside: KernelIdentity, is_own: bool| {
+            assert_eq!(separate_kernel(&inside, &here).holds, is_own, "{inside:?}");
         };
         check(here.clone(), false);
         check(kernel("Linux version 6.1.0 (host) #1", None), false);
@@ -197,14 +204,14 @@ mod tests {
         check(kernel("Linux version 6.1.0 (host) #1", Some("b")), true);
         check(kernel("Linux version 4.4.0 #1", None), true);
         check(kernel("", None), false);
-        let said = own_kernel(&kernel("Linux version 4.4.0 #1", None), &here).evidence;
+        let said = separate_kernel(&kernel("Linux version 4.4.0 #1", None), &here).evidence;
         assert_eq!(said, "4.4.0, the host's is 6.1.0");
     }
 
     #[test]
     fn native_walls_need_all_but_landlock_and_others_what_makes_them_walls() {
         let check = |backend, name, expect| {
-            assert_eq!(is_needed(backend, name), expect, "{backend} {name}");
+            assert_eq!(is_required(backend, name), expect, "{backend} {name}");
         };
         for backend in Backend::WALLED {
             check(backend, "Landlock", false);
@@ -212,8 +219,8 @@ mod tests {
             check(backend, "no capabilities", true);
             check(backend, USER_NAMESPACE, backend == Backend::Native);
         }
-        check(Backend::Podman, FILTER, true);
-        check(Backend::Gvisor, FILTER, false);
+        check(Backend::Podman, SECCOMP_FILTER, true);
+        check(Backend::Gvisor, SECCOMP_FILTER, false);
         check(Backend::Microvm, "kernel of its own", true);
     }
 }

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use sandbox::Sandbox;
 
-use crate::machine::Machines;
-use crate::scene::{Scene, entries, say, spec};
+use crate::machine::SimulatedMachines;
+use crate::scene::{Fixture, entries, say, spec};
 
 /// Names the folder for the child process.
-const PLACE: &str = "HOTCELL_TEST_FIRECRACKER_PLACE";
+const PLACE_VARIABLE: &str = "HOTCELL_TEST_FIRECRACKER_PLACE";
 
 /// Not a test by itself: the next test runs it as a process to kill.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by `a_killed_host_leaves_nothing`"]
 async fn host_that_waits_to_be_killed() {
-    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
-    let _machines = Machines::start(&place.join("cache"), &place.join("workspace"));
+    let place = PathBuf::from(std::env::var_os(PLACE_VARIABLE).unwrap());
+    let _machines = SimulatedMachines::start(&place.join("cache"), &place.join("workspace"));
     let sandbox = Sandbox::start(spec(&place, "firecracker")).await.unwrap();
     say(&sandbox, "touch started").await;
     std::future::pending::<()>().await;
@@ -26,24 +26,28 @@ async fn host_that_waits_to_be_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_host_leaves_nothing() {
-    let scene = Scene::idle();
+    let scene = Fixture::idle();
     let first = Host::start(&scene).await;
     let seen = descendants(first.0.id());
     // The stand-in continues under the jailer's name, because a jail has nothing to execute.
     let is_it = |process: &Process| ["firecracker", "jailer"].contains(&process.name.as_str());
     assert!(seen.iter().any(is_it), "Firecracker is seen: {seen:?}");
     drop(first);
-    until("all of it has ended", || {
+    wait_until("all of it has ended", || {
         !seen.iter().any(Process::is_alive)
     })
     .await;
-    assert_eq!(scene.leftovers().len(), 1, "the folder or jail of the killed host");
+    assert_eq!(
+        scene.leftovers().len(),
+        1,
+        "the folder or jail of the killed host"
+    );
     // Each process removes leftovers once.
     let next = Host::start(&scene).await;
     assert_eq!(scene.leftovers().len(), 1, "only that of the running host");
     let seen = descendants(next.0.id());
     drop(next);
-    until("all of it has ended", || {
+    wait_until("all of it has ended", || {
         !seen.iter().any(Process::is_alive)
     })
     .await;
@@ -53,7 +57,7 @@ async fn a_killed_host_leaves_nothing() {
 struct Host(Child);
 
 impl Host {
-    async fn start(scene: &Scene) -> Self {
+    async fn start(scene: &Fixture) -> Self {
         let started = scene.path("workspace/started");
         let _ = fs::remove_file(&started);
         let host = Command::new(std::env::current_exe().unwrap())
@@ -62,13 +66,13 @@ impl Host {
                 "crash::host_that_waits_to_be_killed",
                 "--ignored",
             ])
-            .env(PLACE, scene.place())
+            .env(PLACE_VARIABLE, scene.place())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         let host = Self(host);
-        until("the host has a sandbox", || started.exists()).await;
+        wait_until("the host has a sandbox", || started.exists()).await;
         host
     }
 }
@@ -134,7 +138,7 @@ fn descendants(ancestor: u32) -> Vec<Process> {
 }
 
 /// Polls for a condition in another process.
-async fn until(what: &str, is_so: impl Fn() -> bool) {
+async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < give_up, "it never came to be that {what}");

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use sandbox::{Sandbox, SandboxSpec};
 
-use crate::scene::{Scene, words};
+use crate::scene::{Fixture, words};
 
-async fn check(scene: &Scene, spec: SandboxSpec, expect: &str, hint: Option<&str>) {
+async fn check(scene: &Fixture, spec: SandboxSpec, expect: &str, hint: Option<&str>) {
     let error = match Sandbox::start(spec).await {
         Ok(_) => panic!("it started, without `{expect}`"),
         Err(error) => error,
@@ -28,7 +28,7 @@ async fn check(scene: &Scene, spec: SandboxSpec, expect: &str, hint: Option<&str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_firecracker_that_fails_says_why() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     for (program, expect) in [
         (
             "firecracker-mute",
@@ -53,7 +53,7 @@ async fn a_firecracker_that_fails_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_named() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     check(
         &scene,
         scene.spec("nowhere"),

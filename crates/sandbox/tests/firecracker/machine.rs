@@ -16,21 +16,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use walls::machine::vsock::{CONTROL, FILES, LINK, READY};
-use walls::machine::{Arrival, Awake};
-use walls::plan::{self, Ask, Report};
+use walls::machine::vsock::{CONTROL_PORT, FILES_PORT, LINK_PORT, READY_PORT};
+use walls::machine::{MachineActivation, MachineReady};
+use walls::plan::{self, SupervisorReport, SupervisorRequest};
 
 use crate::scene::entries;
 
 /// The number of memory kills that a machine reports.
-pub(crate) const KILLS: u64 = 3;
+pub(crate) const REPORTED_KILLS: u64 = 3;
 
 /// What machines have received.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct MachineEvents {
     /// Number of boots, without restores.
     pub(crate) boots: usize,
-    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<MachineActivation>,
     /// Number of workspaces that answered.
     pub(crate) workspaces: usize,
     /// Number of requests to end.
@@ -38,18 +38,18 @@ pub(crate) struct Heard {
 }
 
 /// All machines of one cache.
-pub(crate) struct Machines {
-    heard: Arc<Mutex<Heard>>,
+pub(crate) struct SimulatedMachines {
+    heard: Arc<Mutex<MachineEvents>>,
     task: JoinHandle<()>,
 }
 
-impl Machines {
+impl SimulatedMachines {
     /// Waits for shared folders to appear, and listens in them.
     pub(crate) fn start(cache: &Path, workspace: &Path) -> Self {
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let heard = Arc::new(Mutex::new(MachineEvents::default()));
         let guest = workspace.with_file_name("guest");
         if !guest.exists() {
-            fs::write(&guest, sandbox::GUEST).unwrap();
+            fs::write(&guest, sandbox::GUEST_PROGRAM).unwrap();
             fs::set_permissions(&guest, fs::Permissions::from_mode(0o755)).unwrap();
         }
         let (cache, workspace) = (cache.to_owned(), workspace.to_owned());
@@ -57,13 +57,13 @@ impl Machines {
         let task = tokio::spawn(async move {
             let mut seen: Vec<PathBuf> = Vec::new();
             loop {
-                for room in rooms(&cache) {
+                for room in shared_dirs(&cache) {
                     if seen.contains(&room) {
                         continue;
                     }
                     // The folder may be incomplete or half removed: the next poll will tell.
-                    if let Ok(listener) = move_in(&room) {
-                        tokio::spawn(live(listener, workspace.clone(), known.clone()));
+                    if let Ok(listener) = listen_in(&room) {
+                        tokio::spawn(serve_machine(listener, workspace.clone(), known.clone()));
                         seen.push(room);
                     }
                 }
@@ -73,18 +73,18 @@ impl Machines {
         Self { heard, task }
     }
 
-    pub(crate) fn heard(&self) -> std::sync::MutexGuard<'_, Heard> {
+    pub(crate) fn machine_events(&self) -> std::sync::MutexGuard<'_, MachineEvents> {
         self.heard.lock().unwrap()
     }
 }
 
-impl Drop for Machines {
+impl Drop for SimulatedMachines {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-fn rooms(cache: &Path) -> Vec<PathBuf> {
+fn shared_dirs(cache: &Path) -> Vec<PathBuf> {
     let mut found = entries(&cache.join("firecracker/rooms"));
     for program in entries(&cache.join("firecracker/jails")) {
         found.extend(entries(&program).iter().map(|jail| jail.join("root/room")));
@@ -92,7 +92,7 @@ fn rooms(cache: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn move_in(room: &Path) -> io::Result<UnixListener> {
+fn listen_in(room: &Path) -> io::Result<UnixListener> {
     // Short enough for a socket address.
     let folder = File::open(room)?;
     let path = format!("/proc/self/fd/{}/machine.sock", folder.as_raw_fd());
@@ -102,7 +102,11 @@ fn move_in(room: &Path) -> io::Result<UnixListener> {
 }
 
 /// One machine: only the first connection to each port counts.
-async fn live(listener: UnixListener, workspace: PathBuf, heard: Arc<Mutex<Heard>>) {
+async fn serve_machine(
+    listener: UnixListener,
+    workspace: PathBuf,
+    heard: Arc<Mutex<MachineEvents>>,
+) {
     let (link_to, link) = mpsc::channel(1);
     let (files_to, files) = mpsc::channel(1);
     let mut rest = Some((link, files));
@@ -111,12 +115,12 @@ async fn live(listener: UnixListener, workspace: PathBuf, heard: Arc<Mutex<Heard
             continue;
         };
         match port {
-            READY => {
+            READY_PORT => {
                 heard.lock().unwrap().boots += 1;
-                let awake: Awake = Ok(());
+                let awake: MachineReady = Ok(());
                 send(&mut socket, &awake).await.unwrap();
             }
-            CONTROL => {
+            CONTROL_PORT => {
                 let (link, files) = rest.take().expect("a machine is met once");
                 let (workspace, heard) = (workspace.clone(), heard.clone());
                 tokio::spawn(async move {
@@ -124,8 +128,8 @@ async fn live(listener: UnixListener, workspace: PathBuf, heard: Arc<Mutex<Heard
                     let _ = control(socket, link, files, &workspace, &heard).await;
                 });
             }
-            LINK => link_to.try_send(socket).unwrap(),
-            FILES => files_to.try_send(socket).unwrap(),
+            LINK_PORT => link_to.try_send(socket).unwrap(),
+            FILES_PORT => files_to.try_send(socket).unwrap(),
             other => panic!("nobody listens at port {other}"),
         }
     }
@@ -146,13 +150,13 @@ async fn control(
     mut link: mpsc::Receiver<UnixStream>,
     mut files: mpsc::Receiver<UnixStream>,
     workspace: &Path,
-    heard: &Mutex<Heard>,
+    heard: &Mutex<MachineEvents>,
 ) -> io::Result<()> {
-    let awake: Awake = Ok(());
+    let awake: MachineReady = Ok(());
     send(&mut socket, &awake).await?;
-    let arrival: Arrival = receive(&mut socket).await?;
+    let arrival: MachineActivation = receive(&mut socket).await?;
     let mut files = files.recv().await.expect("it was connected before");
-    greet(&mut files).await?;
+    check_file_server(&mut files).await?;
     {
         let mut heard = heard.lock().unwrap();
         heard.arrivals.push(arrival);
@@ -160,21 +164,21 @@ async fn control(
     }
     let link = link.recv().await.expect("it was connected before");
     let mut guest = guest(link, workspace)?;
-    send(&mut socket, &Report::Ready { landlock: None }).await?;
+    send(&mut socket, &SupervisorReport::Ready { landlock: None }).await?;
     loop {
-        let count = KILLS;
+        let count = REPORTED_KILLS;
         match receive(&mut socket).await {
-            Ok(Ask::Kills) => {
+            Ok(SupervisorRequest::ReportOomKills) => {
                 let out_of_memory_kills = count;
                 send(
                     &mut socket,
-                    &Report::Kills {
+                    &SupervisorReport::OomKills {
                         out_of_memory_kills,
                     },
                 )
                 .await?;
             }
-            Ok(Ask::Deadline(_)) => {}
+            Ok(SupervisorRequest::SetDeadline(_)) => {}
             ended => {
                 heard.lock().unwrap().ends += usize::from(ended.is_ok());
                 let _ = guest.kill();
@@ -182,7 +186,7 @@ async fn control(
                 let out_of_memory_kills = count;
                 return send(
                     &mut socket,
-                    &Report::Ended {
+                    &SupervisorReport::Ended {
                         out_of_memory_kills,
                     },
                 )
@@ -193,7 +197,7 @@ async fn control(
 }
 
 /// Sends the first message of the file protocol, and checks the real server's answer.
-async fn greet(files: &mut UnixStream) -> io::Result<()> {
+async fn check_file_server(files: &mut UnixStream) -> io::Result<()> {
     const INIT: u32 = 26;
     const UNIQUE: u64 = 77;
     const LENGTH: u32 = 40 + 64;

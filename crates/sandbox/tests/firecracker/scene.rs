@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Arc, MutexGuard};
 
-use sandbox::{Backend, Command, Provisions, RootSpec, Sandbox, SandboxSpec};
+use sandbox::{Backend, BackendConfig, ExecCommand, RootSpec, Sandbox, SandboxSpec};
 use tempfile::TempDir;
 
-use crate::machine::{Heard, Machines};
+use crate::machine::{MachineEvents, SimulatedMachines};
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     place: TempDir,
-    machines: Option<Machines>,
+    machines: Option<SimulatedMachines>,
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let mut scene = Self::idle();
         let (cache, workspace) = (scene.path("cache"), scene.path("workspace"));
-        scene.machines = Some(Machines::start(&cache, &workspace));
+        scene.machines = Some(SimulatedMachines::start(&cache, &workspace));
         scene
     }
 
@@ -39,8 +39,8 @@ impl Scene {
         }
     }
 
-    pub(crate) fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.machines.as_ref().unwrap().heard()
+    pub(crate) fn machine_events(&self) -> MutexGuard<'_, MachineEvents> {
+        self.machines.as_ref().unwrap().machine_events()
     }
 
     pub(crate) fn place(&self) -> &Path {
@@ -98,9 +98,9 @@ pub(crate) fn spec(place: &Path, firecracker: &str) -> SandboxSpec {
     if firecracker != "nowhere" && !program.exists() {
         copy_program(&stand_in(), &program);
     }
-    let mut provisions = Provisions {
+    let mut provisions = BackendConfig {
         cache: place.join("cache"),
-        ..Provisions::default()
+        ..BackendConfig::default()
     };
     provisions.machines.firecracker = program;
     provisions.machines.jailer = place.join("bin/jailer");
@@ -136,7 +136,9 @@ fn stand_in() -> PathBuf {
 }
 
 pub(crate) async fn say(sandbox: &Sandbox, script: &str) -> String {
-    let ran = sandbox.run(Command::new(["/bin/sh", "-c", script])).await;
+    let ran = sandbox
+        .run(ExecCommand::new(["/bin/sh", "-c", script]))
+        .await;
     let ran = ran.unwrap();
     assert!(ran.verdict.success(), "{ran:?}");
     String::from_utf8(ran.stdout).unwrap()

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use audit::AuditLog;
 use sandbox::request::WriteMode;
-use sandbox::{Command, Sandbox, SandboxSpec};
+use sandbox::{ExecCommand, Sandbox, SandboxSpec};
 use serde_json::Value;
 
 use crate::under_test;
-use crate::world::{World, within};
+use crate::world::{TestSandbox, within};
 
 /// The events of this kind in a log.
 pub(crate) fn events(log: &Path, kind: &str) -> Vec<Value> {
@@ -35,16 +35,16 @@ fn everything_is_on_the_record_and_no_secret_is() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("audit.jsonl");
         let audit = Arc::new(AuditLog::open(&log).unwrap());
-        let world = World::with(|spec| {
+        let world = TestSandbox::with(|spec| {
             spec.audit = Some(audit.clone());
             spec.env = vec![("TOKEN".into(), "s3cret-of-the-sandbox".into())];
         })
         .await;
-        let command = Command::new(["echo", "hello"])
+        let command = ExecCommand::new(["echo", "hello"])
             .env("PASSWORD", "s3cret-of-the-command")
             .cwd("/tmp");
         world.run(command).await.unwrap();
-        let killed = Command::script("sleep 1000").timeout(Some(Duration::from_millis(50)));
+        let killed = ExecCommand::script("sleep 1000").timeout(Some(Duration::from_millis(50)));
         world.run(killed).await.unwrap();
         world
             .write_file("a/file", "s3cret-content", WriteMode::Replace)
@@ -146,8 +146,8 @@ fn sandboxes_share_a_log_and_one_that_is_gone_stops_everything() {
         let log = folder.path().join("audit.jsonl");
         let audit = Arc::new(AuditLog::open(&log).unwrap());
         let share = |spec: &mut SandboxSpec| spec.audit = Some(audit.clone());
-        let (one, two) = tokio::join!(World::with(share), World::with(share));
-        let run = async |world: &World| {
+        let (one, two) = tokio::join!(TestSandbox::with(share), TestSandbox::with(share));
+        let run = async |world: &TestSandbox| {
             for _ in 0..20 {
                 world.text("true").await;
             }
@@ -161,7 +161,7 @@ fn sandboxes_share_a_log_and_one_that_is_gone_stops_everything() {
 
         // An action that cannot be recorded does not happen.
         fs::remove_file(&log).unwrap();
-        assert!(one.run(Command::script("touch done")).await.is_err());
+        assert!(one.run(ExecCommand::script("touch done")).await.is_err());
         let write = one.write_file("done", "", WriteMode::Replace).await;
         assert!(write.is_err());
         assert!(!one.path("done").exists());

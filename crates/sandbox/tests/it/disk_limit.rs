@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Command as Program;
 use std::time::Duration;
 
-use sandbox::request::Status;
-use sandbox::{Command, Enforcer, LimitKind, Sandbox};
+use sandbox::request::CommandStatus;
+use sandbox::{ExecCommand, LimitEnforcer, LimitKind, Sandbox};
 use tempfile::TempDir;
 
 use crate::under_test::{self, nature};
-use crate::world::{World, ended, is_root, rest, text, until, within};
+use crate::world::{TestSandbox, ended, is_root, rest, text, until, within};
 
-fn enforcer(sandbox: &Sandbox) -> Enforcer {
+fn enforcer(sandbox: &Sandbox) -> LimitEnforcer {
     let mut all = sandbox.description().limits.iter();
     all.find(|one| one.limit == LimitKind::Disk)
         .unwrap()
@@ -29,7 +29,7 @@ const LIMIT: u64 = 8 << 20;
 #[test]
 fn growth_by_others_kills_nobody() {
     within(async {
-        let world = World::with(|spec| spec.limits.disk = LIMIT).await;
+        let world = TestSandbox::with(|spec| spec.limits.disk = LIMIT).await;
         others_grow(&world).await;
         // Later writes of the sandbox itself still count.
         let fill = "for i in 1 2 3 4; do head -c 4M /dev/zero > $i; done; sleep 1000";
@@ -39,7 +39,7 @@ fn growth_by_others_kills_nobody() {
     });
 }
 
-async fn others_grow(world: &World) {
+async fn others_grow(world: &TestSandbox) {
     let socket = if nature::tells_descriptors_in_flight() {
         "use Socket; socketpair(my $one, my $two, AF_UNIX, SOCK_STREAM, 0) or die $!;"
     } else {
@@ -48,7 +48,7 @@ async fn others_grow(world: &World) {
     let waits = "open my $file, q(>), q(own); unlink q(own); \
          print $file q(x) x (1 << 20); $| = 1; print \"up\\n\"; <STDIN>; exit 3";
     let script = format!("set -m; perl -e '{socket} {waits}'; echo \"ended with $?\"");
-    let command = Command::new(["bash", "-c", &script]).stdin();
+    let command = ExecCommand::new(["bash", "-c", &script]).stdin();
     let mut running = world.exec(command).await.unwrap();
     until(&mut running, "up").await;
 
@@ -61,16 +61,20 @@ async fn others_grow(world: &World) {
     }
     drop(running.take_input());
     let captured = rest(&mut running).await;
-    assert_eq!(captured.verdict, ended(Status::Code(0)), "{captured:?}");
+    assert_eq!(
+        captured.verdict,
+        ended(CommandStatus::Code(0)),
+        "{captured:?}"
+    );
     assert_eq!(text(&captured.stdout), "ended with 3\n");
 }
 
 /// A file system in a file, mounted as long as this lives. Needs root.
-struct Mounted {
+struct MountedFileSystem {
     folder: TempDir,
 }
 
-impl Mounted {
+impl MountedFileSystem {
     /// `None` if this kernel cannot mount it.
     fn new(megabytes: u64, make: &[&str], options: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
@@ -102,7 +106,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedFileSystem {
     fn drop(&mut self) {
         let _ = Program::new("umount").arg(self.path()).status();
     }
@@ -115,7 +119,7 @@ async fn start(workspace: &Path, limit: u64) -> Sandbox {
 }
 
 /// Writes until that fails, and continues: nothing is killed.
-const FILL: &str = "i=0; while head -c 1M /dev/zero > part$i; do i=$((i+1)); done 2> /tmp/said; \
+const FILL_SCRIPT: &str = "i=0; while head -c 1M /dev/zero > part$i; do i=$((i+1)); done 2> /tmp/said; \
                     grep -o -e 'No space left' -e 'Disk quota exceeded' /tmp/said; ls part* | wc -l";
 
 #[test]
@@ -124,15 +128,15 @@ fn a_file_system_within_the_limit_holds_it() {
     within(async {
         if !is_root() {
             // An ordinary user cannot mount, and the disk is larger than the limit.
-            let world = World::with(|spec| spec.limits.disk = LIMIT).await;
-            assert_eq!(enforcer(&world), Enforcer::Scan);
+            let world = TestSandbox::with(|spec| spec.limits.disk = LIMIT).await;
+            assert_eq!(enforcer(&world), LimitEnforcer::Scan);
             world.end().await;
             return;
         }
-        let mounted = Mounted::new(16, &[], "loop").expect("a kernel with loop devices");
+        let mounted = MountedFileSystem::new(16, &[], "loop").expect("a kernel with loop devices");
         let sandbox = start(&mounted.path(), LIMIT).await;
-        assert_eq!(enforcer(&sandbox), Enforcer::BoundedFileSystem);
-        let captured = sandbox.run(Command::script(FILL)).await.unwrap();
+        assert_eq!(enforcer(&sandbox), LimitEnforcer::BoundedFileSystem);
+        let captured = sandbox.run(ExecCommand::script(FILL_SCRIPT)).await.unwrap();
         assert!(
             text(&captured.stdout).starts_with("No space left\n"),
             "{captured:?}"
@@ -140,7 +144,7 @@ fn a_file_system_within_the_limit_holds_it() {
         sandbox.end().await;
         // One byte less, and the file system alone does not enforce the limit.
         let sandbox = start(&mounted.path(), 8 << 20).await;
-        assert_eq!(enforcer(&sandbox), Enforcer::Scan);
+        assert_eq!(enforcer(&sandbox), LimitEnforcer::Scan);
         sandbox.end().await;
     });
 }
@@ -151,14 +155,14 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
     within(async {
         let features = ["-O", "project,quota", "-E", "quotatype=prjquota"];
         let mounted = if is_root() {
-            Mounted::new(64, &features, "loop,prjquota")
+            MountedFileSystem::new(64, &features, "loop,prjquota")
         } else {
             None
         };
         // An ordinary user cannot set quotas; some kernels lack them.
         let Some(mounted) = mounted else {
-            let world = World::with(|spec| spec.limits.disk = LIMIT).await;
-            assert_eq!(enforcer(&world), Enforcer::Scan);
+            let world = TestSandbox::with(|spec| spec.limits.disk = LIMIT).await;
+            assert_eq!(enforcer(&world), LimitEnforcer::Scan);
             world.end().await;
             return;
         };
@@ -166,8 +170,8 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
         fs::create_dir(&workspace).unwrap();
         fs::write(workspace.join("before"), vec![1; 4 << 20]).unwrap();
         let sandbox = start(&workspace, LIMIT).await;
-        assert_eq!(enforcer(&sandbox), Enforcer::ProjectQuota);
-        let captured = sandbox.run(Command::script(FILL)).await.unwrap();
+        assert_eq!(enforcer(&sandbox), LimitEnforcer::ProjectQuota);
+        let captured = sandbox.run(ExecCommand::script(FILL_SCRIPT)).await.unwrap();
         let said = text(&captured.stdout);
         let mut lines = said.lines();
         let error = lines.next().unwrap();
@@ -180,9 +184,9 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
         // Removed files that are still open count too.
         let hidden = "rm part*; exec 3>a 4>b; rm a b; \
                       head -c 6M /dev/zero >&3 && head -c 6M /dev/zero >&4; echo $?";
-        let captured = sandbox.run(Command::script(hidden)).await.unwrap();
+        let captured = sandbox.run(ExecCommand::script(hidden)).await.unwrap();
         assert_eq!(text(&captured.stdout), "1\n", "{captured:?}");
-        let captured = sandbox.run(Command::script("seq 20000 | xargs touch; echo $?"));
+        let captured = sandbox.run(ExecCommand::script("seq 20000 | xargs touch; echo $?"));
         let captured = captured.await.unwrap();
         assert_ne!(text(&captured.stdout), "0\n");
         sandbox.end().await;

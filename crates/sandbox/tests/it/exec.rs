@@ -5,17 +5,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::request::{RefusalKind, Status};
-use sandbox::{Captured, Command, LimitKind, Output, Verdict};
+use sandbox::request::{CommandStatus, RefusalKind};
+use sandbox::{CapturedOutput, CommandEvent, CommandResult, ExecCommand, LimitKind};
 
 use crate::under_test::nature;
-use crate::world::{World, assert_refused, ended, eventually, rest, text, until, within};
+use crate::world::{TestSandbox, assert_refused, ended, eventually, rest, text, until, within};
 
-fn argv(argv: &[&str]) -> Command {
-    Command::new(argv.iter().copied())
+fn argv(argv: &[&str]) -> ExecCommand {
+    ExecCommand::new(argv.iter().copied())
 }
 
-fn executable(world: &World, name: &str, content: &str, mode: u32) {
+fn executable(world: &TestSandbox, name: &str, content: &str, mode: u32) {
     let path = world.path(name);
     fs::write(&path, content).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -24,12 +24,12 @@ fn executable(world: &World, name: &str, content: &str, mode: u32) {
 #[test]
 fn a_command_prints_and_ends() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::create_dir_all(world.path("sub/folder")).unwrap();
         executable(&world, "sub/greet", "#!/bin/sh\necho hello \"$@\"\n", 0o755);
         executable(&world, "plain", "echo plain \"$1\"; exit 9\n", 0o755);
-        let check = async |command: Command, stdout: &str, stderr: &str, status| {
-            let expect = Captured {
+        let check = async |command: ExecCommand, stdout: &str, stderr: &str, status| {
+            let expect = CapturedOutput {
                 stdout: stdout.into(),
                 stderr: stderr.into(),
                 verdict: ended(status),
@@ -37,8 +37,8 @@ fn a_command_prints_and_ends() {
             let shown = format!("{command:?}");
             assert_eq!(world.run(command).await.unwrap(), expect, "{shown}");
         };
-        let sh = |script: &str| Command::script(script);
-        let code = Status::Code;
+        let sh = |script: &str| ExecCommand::script(script);
+        let code = CommandStatus::Code;
         // Arguments are passed as they are: no shell interprets them.
         check(
             argv(&["echo", "a  b", "$HOME", "*"]),
@@ -58,9 +58,9 @@ fn a_command_prints_and_ends() {
         )
         .await;
         check(sh("exit 255"), "", "", code(255)).await;
-        check(sh("kill -TERM $$"), "", "", Status::Signal(15)).await;
-        check(sh("kill -KILL $$"), "", "", Status::Signal(9)).await;
-        check(sh("kill -40 $$"), "", "", Status::Signal(40)).await;
+        check(sh("kill -TERM $$"), "", "", CommandStatus::Signal(15)).await;
+        check(sh("kill -KILL $$"), "", "", CommandStatus::Signal(9)).await;
+        check(sh("kill -40 $$"), "", "", CommandStatus::Signal(40)).await;
         // Without standard input, reading returns the end at once.
         check(argv(&["cat"]), "", "", code(0)).await;
         check(sh("pwd"), "/workspace\n", "", code(0)).await;
@@ -89,7 +89,7 @@ fn a_command_prints_and_ends() {
 #[test]
 fn a_command_gets_the_usual_variables_those_of_the_sandbox_and_its_own() {
     within(async {
-        let world = World::with(|spec| {
+        let world = TestSandbox::with(|spec| {
             spec.env = vec![
                 ("A".into(), "sandbox".into()),
                 ("B".into(), "sandbox".into()),
@@ -97,7 +97,9 @@ fn a_command_gets_the_usual_variables_those_of_the_sandbox_and_its_own() {
         })
         .await;
         let show = "echo $A $B $C; echo $HOME $USER $TMPDIR $LANG";
-        let command = Command::script(show).env("B", "command").env("C", "x\ny");
+        let command = ExecCommand::script(show)
+            .env("B", "command")
+            .env("C", "x\ny");
         let captured = world.run(command).await.unwrap();
         let expect = "sandbox command x y\n/home/hotcell hotcell /tmp C.UTF-8\n";
         assert_eq!(text(&captured.stdout), expect);
@@ -117,11 +119,11 @@ fn a_command_gets_the_usual_variables_those_of_the_sandbox_and_its_own() {
 #[test]
 fn what_cannot_be_started_is_refused_with_the_reason() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         executable(&world, "secret", "echo never\n", 0o644);
         fs::create_dir(world.path("folder")).unwrap();
         executable(&world, "lost", "#!/no/such/interpreter\n", 0o755);
-        let check = async |command: Command, kind, says| {
+        let check = async |command: ExecCommand, kind, says| {
             assert_refused(world.run(command).await, kind, says);
         };
         use RefusalKind::{Denied, Invalid, NotFound};
@@ -163,7 +165,7 @@ fn what_cannot_be_started_is_refused_with_the_reason() {
 #[test]
 fn input_is_echoed_until_it_ends() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let mut running = world.exec(argv(&["cat"]).stdin()).await.unwrap();
         let mut input = running.take_input().unwrap();
         // One at a time: written data arrives before the end.
@@ -176,17 +178,20 @@ fn input_is_echoed_until_it_ends() {
         }
         drop(input);
         let captured = rest(&mut running).await;
-        assert_eq!(captured.verdict, ended(Status::Code(0)));
+        assert_eq!(captured.verdict, ended(CommandStatus::Code(0)));
 
         // A command that does not read its input can end, and so can the writer.
-        let mut running = world.exec(Command::script("exit 4").stdin()).await.unwrap();
+        let mut running = world
+            .exec(ExecCommand::script("exit 4").stdin())
+            .await
+            .unwrap();
         let mut input = running.take_input().unwrap();
         let flood = async {
             let bytes = Bytes::from(vec![b'x'; 64 * 1024]);
             while input.write(bytes.clone()).await.is_ok() {}
         };
         let (_, captured) = tokio::join!(flood, rest(&mut running));
-        assert_eq!(captured.verdict, ended(Status::Code(4)));
+        assert_eq!(captured.verdict, ended(CommandStatus::Code(4)));
         world.end().await;
     });
 }
@@ -194,7 +199,7 @@ fn input_is_echoed_until_it_ends() {
 #[test]
 fn output_keeps_its_streams_and_their_order() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "i=0; while [ $i -lt 500 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done";
         let captured = world.sh(script).await;
         let lines = |word: &str| {
@@ -207,14 +212,17 @@ fn output_keeps_its_streams_and_their_order() {
 
         // The order across the two streams is kept if the command waits in between.
         let script = "for i in 1 2 3; do echo $i; read go; echo $i >&2; read go; done";
-        let mut running = world.exec(Command::script(script).stdin()).await.unwrap();
+        let mut running = world
+            .exec(ExecCommand::script(script).stdin())
+            .await
+            .unwrap();
         let mut input = running.take_input().unwrap();
         let mut seen = String::new();
         loop {
             match running.next().await.unwrap() {
-                Output::Stdout(bytes) => seen += &format!("out {}", text(&bytes)),
-                Output::Stderr(bytes) => seen += &format!("err {}", text(&bytes)),
-                Output::Ended(_) => break,
+                CommandEvent::Stdout(bytes) => seen += &format!("out {}", text(&bytes)),
+                CommandEvent::Stderr(bytes) => seen += &format!("err {}", text(&bytes)),
+                CommandEvent::Ended(_) => break,
             }
             input.write(Bytes::from_static(b"go\n")).await.unwrap();
         }
@@ -226,15 +234,15 @@ fn output_keeps_its_streams_and_their_order() {
 #[test]
 fn time_and_output_end_a_command_and_the_limit_is_named() {
     within(async {
-        let killed = |limit| Verdict {
-            status: Status::Signal(9),
+        let killed = |limit| CommandResult {
+            status: CommandStatus::Signal(9),
             limit: Some(limit),
         };
-        let world = World::with(|spec| spec.limits.output = Some(1 << 20)).await;
+        let world = TestSandbox::with(|spec| spec.limits.output = Some(1 << 20)).await;
         // Its children are killed too, whatever signals they ignore.
         let script = "trap '' TERM INT; echo before; sleep 1000 & sleep 1000";
-        let command =
-            Command::script(script).timeout(Some(nature::patience(Duration::from_millis(500))));
+        let command = ExecCommand::script(script)
+            .timeout(Some(nature::scaled_timeout(Duration::from_millis(500))));
         let captured = world.run(command).await.unwrap();
         assert_eq!(captured.verdict, killed(LimitKind::WallTime));
         assert_eq!(text(&captured.stdout), "before\n");
@@ -249,7 +257,7 @@ fn time_and_output_end_a_command_and_the_limit_is_named() {
         // Both streams count together, and output within the limit is allowed.
         let half = "head -c 524288 /dev/zero; head -c 524288 /dev/zero >&2";
         let captured = world.sh(half).await;
-        assert_eq!(captured.verdict, ended(Status::Code(0)));
+        assert_eq!(captured.verdict, ended(CommandStatus::Code(0)));
         let captured = world.sh(&format!("{half}; echo more; sleep 1000")).await;
         assert_eq!(captured.verdict, killed(LimitKind::Output));
         world.end().await;
@@ -260,10 +268,10 @@ fn time_and_output_end_a_command_and_the_limit_is_named() {
 fn the_sandbox_has_a_deadline_for_everything() {
     within(async {
         let wall = nature::short_wall();
-        let world = World::with(|spec| spec.limits.wall = Some(wall)).await;
+        let world = TestSandbox::with(|spec| spec.limits.wall = Some(wall)).await;
         let captured = world.run(argv(&["sleep", "1000"])).await.unwrap();
-        let expect = Verdict {
-            status: Status::Signal(9),
+        let expect = CommandResult {
+            status: CommandStatus::Signal(9),
             limit: Some(LimitKind::WallTime),
         };
         assert_eq!(captured.verdict, expect);
@@ -276,13 +284,16 @@ fn the_sandbox_has_a_deadline_for_everything() {
 #[test]
 fn a_signal_reaches_the_whole_group() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "sleep 1000 & sleep 1000 & echo ready; wait";
-        let mut running = world.exec(Command::script(script)).await.unwrap();
+        let mut running = world.exec(ExecCommand::script(script)).await.unwrap();
         until(&mut running, "ready").await;
         let remote = running.remote();
         remote.signal(libc::SIGTERM).await.unwrap();
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Signal(15)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Signal(15))
+        );
         eventually("the group is gone", async || sleepers(&world).await == 0).await;
 
         // A command can handle a signal itself.
@@ -292,7 +303,10 @@ fn a_signal_reaches_the_whole_group() {
         until(&mut running, "ready").await;
         running.remote().signal(libc::SIGUSR1).await.unwrap();
         until(&mut running, "caught").await;
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(42)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Code(42))
+        );
 
         // Signalling an ended command is no error; an invalid signal is.
         remote.signal(libc::SIGTERM).await.unwrap();
@@ -300,7 +314,10 @@ fn a_signal_reaches_the_whole_group() {
         let nonsense = running.remote().signal(4711).await;
         assert_refused(nonsense, RefusalKind::Invalid, "cannot send a signal");
         running.remote().signal(libc::SIGKILL).await.unwrap();
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Signal(9)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Signal(9))
+        );
         world.end().await;
     });
 }
@@ -308,14 +325,14 @@ fn a_signal_reaches_the_whole_group() {
 #[test]
 fn a_command_whose_handle_is_dropped_is_killed() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for is_chatty in [false, true] {
             let script = if is_chatty {
                 "echo ready; sleep 1000 & yes"
             } else {
                 "echo ready; sleep 1000 & sleep 1000"
             };
-            let mut running = world.exec(Command::script(script)).await.unwrap();
+            let mut running = world.exec(ExecCommand::script(script)).await.unwrap();
             until(&mut running, "ready").await;
             drop(running);
             eventually("the group is gone", async || sleepers(&world).await == 0).await;
@@ -332,7 +349,7 @@ fn a_command_whose_handle_is_dropped_is_killed() {
 }
 
 /// Processes inside that are `sleep`.
-async fn sleepers(world: &World) -> usize {
+async fn sleepers(world: &TestSandbox) -> usize {
     let script = "cat /proc/[0-9]*/comm 2>/dev/null | grep -cx sleep || true";
     world.text(script).await.trim().parse().unwrap()
 }
@@ -340,14 +357,14 @@ async fn sleepers(world: &World) -> usize {
 #[test]
 fn arguments_and_variables_may_be_huge_and_what_is_too_much_is_refused() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let piece = "x".repeat(100_000);
         let mut words = vec!["sh", "-c", "echo $# ${#1} ${#10}", "sh"];
         words.extend([piece.as_str(); 10]);
         let captured = world.run(argv(&words)).await.unwrap();
         assert_eq!(text(&captured.stdout), "10 100000 100000\n");
 
-        let mut command = Command::script("env | wc -c");
+        let mut command = ExecCommand::script("env | wc -c");
         for number in 0..10 {
             command = command.env(format!("V{number}"), &piece);
         }
@@ -360,7 +377,7 @@ fn arguments_and_variables_may_be_huge_and_what_is_too_much_is_refused() {
         let refused = world.run(argv(&["echo", &long])).await;
         assert_refused(refused, RefusalKind::Invalid, "cannot start `echo`");
         let refused = world
-            .run(Command::new(vec!["echo"; 1]).env("V", &long))
+            .run(ExecCommand::new(vec!["echo"; 1]).env("V", &long))
             .await;
         assert_refused(refused, RefusalKind::Invalid, "cannot start `echo`");
         let many = vec![piece.as_str(); 30];
@@ -378,10 +395,10 @@ fn arguments_and_variables_may_be_huge_and_what_is_too_much_is_refused() {
 #[test]
 fn a_child_that_keeps_the_output_open_holds_nobody_up() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "sleep 1000 & echo $!; echo said by a child >&2";
         let captured = world.sh(script).await;
-        assert_eq!(captured.verdict, ended(Status::Code(0)));
+        assert_eq!(captured.verdict, ended(CommandStatus::Code(0)));
         assert_eq!(text(&captured.stderr), "said by a child\n");
         // The child keeps running until it is killed explicitly.
         let child = text(&captured.stdout);
@@ -396,12 +413,12 @@ fn a_child_that_keeps_the_output_open_holds_nobody_up() {
 #[test]
 fn many_commands_run_at_once() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         // All run at the same time: each waits for its input to end.
         let script = "echo up; read line; echo $N; exit $N";
         let mut all = Vec::new();
         for number in 0..100 {
-            let command = Command::script(script).env("N", number.to_string());
+            let command = ExecCommand::script(script).env("N", number.to_string());
             all.push(world.exec(command.stdin()).await.unwrap());
         }
         for running in &mut all {
@@ -415,7 +432,7 @@ fn many_commands_run_at_once() {
                 format!("{number}\n"),
                 "{captured:?}"
             );
-            assert_eq!(captured.verdict, ended(Status::Code(number as i32)));
+            assert_eq!(captured.verdict, ended(CommandStatus::Code(number as i32)));
         }
         drop(all);
         world.end().await;
@@ -425,7 +442,7 @@ fn many_commands_run_at_once() {
 #[test]
 fn orphans_are_reaped() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "i=0; while [ $i -lt 50 ]; do ( (exit 0) & ); i=$((i+1)); done";
         assert!(world.sh(script).await.verdict.success());
         // Zombies count, and one may not have ended yet.
@@ -440,7 +457,7 @@ fn orphans_are_reaped() {
 #[test]
 fn process_1_survives_what_its_children_send_it() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let signals = [
             "KILL", "STOP", "SEGV", "ABRT", "QUIT", "PIPE", "ALRM", "USR1", "USR2", "TTIN", "TTOU",
             "TSTP", "34", "64",
@@ -453,7 +470,7 @@ fn process_1_survives_what_its_children_send_it() {
         for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
             let script = format!("kill {name} => 1; sleep 1000");
             let captured = world.run(argv(&["perl", "-e", &script])).await.unwrap();
-            assert_eq!(captured.verdict, ended(Status::Signal(number)));
+            assert_eq!(captured.verdict, ended(CommandStatus::Signal(number)));
             assert_eq!(world.text("echo alive").await, "alive\n");
         }
         world.end().await;

@@ -1,15 +1,15 @@
 //! Output arrives unchanged: complete, in order, and in bounded memory.
 
 use bytes::Bytes;
-use sandbox::request::Status;
-use sandbox::{Command, Output};
+use sandbox::request::CommandStatus;
+use sandbox::{CommandEvent, ExecCommand};
 
 use crate::under_test::nature::resident;
 use crate::under_test::portion;
-use crate::world::{World, ended, rest, status_field, within};
+use crate::world::{TestSandbox, ended, rest, status_field, within};
 
 /// Pseudo-random bytes, the same for the same seed.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
+fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
@@ -23,7 +23,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 /// Compares a stream with numbered copies of a block, without keeping either.
-struct Expected {
+struct ExpectedStream {
     block: Vec<u8>,
     copy: u64,
     /// The remaining part of the current copy.
@@ -32,7 +32,7 @@ struct Expected {
     seen: u64,
 }
 
-impl Expected {
+impl ExpectedStream {
     fn new(block: Vec<u8>) -> Self {
         Self {
             header: b"0\n".to_vec(),
@@ -43,7 +43,7 @@ impl Expected {
         }
     }
 
-    fn eat(&mut self, mut bytes: &[u8]) {
+    fn compare(&mut self, mut bytes: &[u8]) {
         self.seen += bytes.len() as u64;
         while !bytes.is_empty() {
             let piece = if self.position < self.header.len() {
@@ -80,23 +80,23 @@ fn peak_memory() -> u64 {
 fn a_gigabyte_passes_without_loss_in_bounded_memory() {
     within(async {
         let copies = portion(1024);
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         // Not a power of two, so that buffer boundaries fall at different places.
-        let block = noise(0x1234_5678_9abc_def1, (1 << 20) + 7);
+        let block = random_bytes(0x1234_5678_9abc_def1, (1 << 20) + 7);
         std::fs::write(world.path("block"), &block).unwrap();
         let before = peak_memory();
         let script =
             format!("i=0; while [ $i -lt {copies} ]; do echo $i; cat block; i=$((i+1)); done");
-        let mut running = world.exec(Command::script(script)).await.unwrap();
-        let mut expected = Expected::new(block);
+        let mut running = world.exec(ExecCommand::script(script)).await.unwrap();
+        let mut expected = ExpectedStream::new(block);
         let mut looks = 0;
         let mut most = 0;
         loop {
             match running.next().await.unwrap() {
-                Output::Stdout(bytes) => expected.eat(&bytes),
-                Output::Stderr(bytes) => panic!("{bytes:?}"),
-                Output::Ended(verdict) => {
-                    assert_eq!(verdict, ended(Status::Code(0)));
+                CommandEvent::Stdout(bytes) => expected.compare(&bytes),
+                CommandEvent::Stderr(bytes) => panic!("{bytes:?}"),
+                CommandEvent::Ended(verdict) => {
+                    assert_eq!(verdict, ended(CommandStatus::Code(0)));
                     break;
                 }
             }
@@ -124,7 +124,7 @@ fn a_gigabyte_passes_without_loss_in_bounded_memory() {
 #[test]
 fn every_byte_passes_both_ways() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let all: Vec<u8> = (0..=255).collect();
         let cases: [Vec<u8>; 6] = [
             Vec::new(),
@@ -132,10 +132,10 @@ fn every_byte_passes_both_ways() {
             b"no newline at the end".to_vec(),
             b"\xff\xfe\x80 not \xc3\x28 UTF-8 \xed\xa0\x80\n".to_vec(),
             b"\r\n\0\x1a\x04\x03\x1b[31m\r".to_vec(),
-            noise(7, 3_000_001),
+            random_bytes(7, 3_000_001),
         ];
         for sent in cases {
-            let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+            let mut running = world.exec(ExecCommand::new(["cat"]).stdin()).await.unwrap();
             let mut input = running.take_input().unwrap();
             let feed = async {
                 input.write(Bytes::from(sent.clone())).await.unwrap();
@@ -147,7 +147,7 @@ fn every_byte_passes_both_ways() {
                 "{} bytes came back",
                 captured.stdout.len()
             );
-            assert_eq!(captured.verdict, ended(Status::Code(0)));
+            assert_eq!(captured.verdict, ended(CommandStatus::Code(0)));
         }
         // On standard error as on standard output, and the two do not mix.
         let script = "perl -e 'print STDOUT map chr, 0..255; print STDERR map chr, reverse 0..255'";
@@ -162,9 +162,9 @@ fn every_byte_passes_both_ways() {
 fn much_passes_in_both_directions_at_once() {
     within(async {
         let length_in_all = portion(64) as usize * (1 << 20);
-        let world = World::new().await;
-        let block = Bytes::from(noise(99, 1 << 20));
-        let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+        let world = TestSandbox::new().await;
+        let block = Bytes::from(random_bytes(99, 1 << 20));
+        let mut running = world.exec(ExecCommand::new(["cat"]).stdin()).await.unwrap();
         let mut input = running.take_input().unwrap();
         let feed = async {
             for _ in 0..length_in_all / block.len() {
@@ -176,7 +176,7 @@ fn much_passes_in_both_directions_at_once() {
             let mut length = 0;
             loop {
                 match running.next().await.unwrap() {
-                    Output::Stdout(bytes) => {
+                    CommandEvent::Stdout(bytes) => {
                         let mut rest = &bytes[..];
                         while !rest.is_empty() {
                             let at = length % block.len();
@@ -186,13 +186,13 @@ fn much_passes_in_both_directions_at_once() {
                             rest = &rest[part..];
                         }
                     }
-                    Output::Stderr(bytes) => panic!("{bytes:?}"),
-                    Output::Ended(verdict) => return (length, verdict),
+                    CommandEvent::Stderr(bytes) => panic!("{bytes:?}"),
+                    CommandEvent::Ended(verdict) => return (length, verdict),
                 }
             }
         };
         let (_, outcome) = tokio::join!(feed, read);
-        assert_eq!(outcome, (length_in_all, ended(Status::Code(0))));
+        assert_eq!(outcome, (length_in_all, ended(CommandStatus::Code(0))));
         drop(running);
         world.end().await;
     });
@@ -201,14 +201,17 @@ fn much_passes_in_both_directions_at_once() {
 #[test]
 fn a_flood_that_nobody_reads_delays_nobody() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let mut floods = Vec::new();
         for script in ["yes", "yes >&2", "cat /dev/zero"] {
-            floods.push(world.exec(Command::script(script)).await.unwrap());
+            floods.push(world.exec(ExecCommand::script(script)).await.unwrap());
         }
         // Each has filled its buffers before its first byte is read.
         for flood in &mut floods {
-            assert!(!matches!(flood.next().await.unwrap(), Output::Ended(_)));
+            assert!(!matches!(
+                flood.next().await.unwrap(),
+                CommandEvent::Ended(_)
+            ));
         }
         for number in 0..50 {
             assert_eq!(
@@ -236,10 +239,13 @@ fn a_flood_that_nobody_reads_delays_nobody() {
         // Reading a flood continues where it stopped.
         for flood in &mut floods {
             for _ in 0..50 {
-                assert!(!matches!(flood.next().await.unwrap(), Output::Ended(_)));
+                assert!(!matches!(
+                    flood.next().await.unwrap(),
+                    CommandEvent::Ended(_)
+                ));
             }
             flood.remote().signal(libc::SIGKILL).await.unwrap();
-            assert_eq!(rest(flood).await.verdict, ended(Status::Signal(9)));
+            assert_eq!(rest(flood).await.verdict, ended(CommandStatus::Signal(9)));
         }
         drop(floods);
         world.end().await;

@@ -5,15 +5,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::request::{Entry, FileKind, List, Raw, RefusalKind, WriteMode};
+use sandbox::request::{ByteString, FileKind, ListEntry, ListRequest, RefusalKind, WriteMode};
 
 use crate::under_test::{nature, portion};
-use crate::world::{World, assert_refused, eventually, within};
+use crate::world::{TestSandbox, assert_refused, eventually, within};
 
 #[test]
 fn any_part_of_a_file_can_be_read() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let content: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
         fs::write(world.path("big"), &content).unwrap();
         fs::write(world.path("empty"), "").unwrap();
@@ -50,7 +50,7 @@ fn any_part_of_a_file_can_be_read() {
 #[test]
 fn what_cannot_be_read_or_written_is_refused() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::create_dir(world.path("folder")).unwrap();
         symlink("loop", world.path("loop")).unwrap();
         world
@@ -97,7 +97,7 @@ fn what_cannot_be_read_or_written_is_refused() {
 #[test]
 fn a_write_makes_parents_and_keeps_what_was_decided_before() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let replace = WriteMode::Replace;
         let read = |name: &str| fs::read(world.path(name)).unwrap();
         world
@@ -160,7 +160,7 @@ fn a_write_makes_parents_and_keeps_what_was_decided_before() {
 #[test]
 fn a_symlink_is_written_through_and_leads_only_inside() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::write(world.path("real"), "old").unwrap();
         symlink("real", world.path("link")).unwrap();
         world
@@ -189,7 +189,7 @@ fn a_symlink_is_written_through_and_leads_only_inside() {
 #[test]
 fn a_write_that_breaks_off_leaves_nothing() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::write(world.path("file"), "old").unwrap();
         for name in ["file", "fresh/new"] {
             let content = Bytes::from(vec![0; 256 << 20]);
@@ -208,7 +208,7 @@ fn a_write_that_breaks_off_leaves_nothing() {
         assert!(!world.path("fresh/new").exists());
         // The same if the whole sandbox goes away.
         let content = Bytes::from(vec![0; 256 << 20]);
-        let World { sandbox, folder } = world;
+        let TestSandbox { sandbox, folder } = world;
         let before = free_bytes(folder.path());
         let writing = sandbox.write_file("file", content, WriteMode::Replace);
         let begun = eventually("some of the content has arrived", async || {
@@ -245,14 +245,14 @@ fn drafts_in(folder: &std::path::Path) -> usize {
         .sum()
 }
 
-fn drafts(world: &World) -> usize {
+fn drafts(world: &TestSandbox) -> usize {
     drafts_in(world.folder.path())
 }
 
 #[test]
 fn rename_remove_and_make_folder() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let path = |name: &str| world.path(name);
         fs::write(path("a"), "a").unwrap();
         world.rename("a", "deep/er/b").await.unwrap();
@@ -307,7 +307,7 @@ fn rename_remove_and_make_folder() {
 #[test]
 fn stat_tells_each_kind_apart() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         world
             .text("echo 12345 > file; chmod 640 file; mkdir folder; mkfifo fifo")
             .await;
@@ -324,7 +324,7 @@ fn stat_tells_each_kind_apart() {
         ] {
             let metadata = world.stat(path).await.unwrap();
             assert_eq!(metadata.kind, kind, "{path}");
-            assert_eq!(metadata.target, target.map(Raw::from), "{path}");
+            assert_eq!(metadata.target, target.map(ByteString::from), "{path}");
         }
         let metadata = world.stat("file").await.unwrap();
         assert_eq!((metadata.size, metadata.mode), (6, 0o640));
@@ -350,7 +350,7 @@ fn stat_tells_each_kind_apart() {
 #[test]
 fn a_list_goes_as_deep_and_as_far_as_asked() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for (path, content) in [
             (".gitignore", "*.log\n/target/\n"),
             (".hidden", ""),
@@ -370,8 +370,8 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
         // A name that is not valid UTF-8.
         world.text("touch \"$(printf 'odd\\377')\"").await;
         let list = async |path: &str, depth, ignore, limit| {
-            let request = List {
-                path: Raw::from(path),
+            let request = ListRequest {
+                path: ByteString::from(path),
                 depth,
                 ignore,
                 hidden: false,
@@ -379,7 +379,7 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
                 limit,
             };
             let (entries, truncated) = world.list(request).await.unwrap().collect().await.unwrap();
-            let name = |entry: &Entry| entry.path.to_string();
+            let name = |entry: &ListEntry| entry.path.to_string();
             (
                 entries.iter().map(name).collect::<Vec<_>>().join(" "),
                 truncated,
@@ -400,8 +400,8 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
         assert!(!list(".", 1, true, 4).await.1);
         assert_eq!(list(".", 1, true, 0).await, (String::new(), true));
 
-        let request = |path: &str| List {
-            path: Raw::from(path),
+        let request = |path: &str| ListRequest {
+            path: ByteString::from(path),
             depth: 1,
             ignore: false,
             hidden: false,
@@ -418,7 +418,7 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
         let find = |name: &str| {
             entries
                 .iter()
-                .find(|entry| entry.path == Raw::from(name))
+                .find(|entry| entry.path == ByteString::from(name))
                 .unwrap()
         };
         assert_eq!((find("a.rs").kind, find("a.rs").size), (FileKind::File, 5));

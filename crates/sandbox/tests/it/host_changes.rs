@@ -3,15 +3,15 @@
 
 use std::fs;
 
-use sandbox::Command;
+use sandbox::ExecCommand;
 use sandbox::request::{RefusalKind, WriteMode};
 
-use crate::world::{World, assert_refused, within};
+use crate::world::{TestSandbox, assert_refused, within};
 
 const ROUNDS: usize = 200;
 
 /// One change by the host; returns the resulting content.
-fn change(world: &World, round: usize) -> Option<String> {
+fn change(world: &TestSandbox, round: usize) -> Option<String> {
     let file = world.path("folder/file");
     // Always the same length, so that only the content differs.
     let content = format!("{round:06}");
@@ -39,11 +39,11 @@ fn change(world: &World, round: usize) -> Option<String> {
 #[test]
 fn a_command_and_a_reader_see_what_the_host_has_done_before() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::create_dir(world.path("folder")).unwrap();
         for round in 0..ROUNDS {
             let expect = change(&world, round);
-            let command = || Command::new(["cat", "folder/file"]);
+            let command = || ExecCommand::new(["cat", "folder/file"]);
             let look = async || world.run(command()).await.unwrap();
             let read = async || world.read_file("folder/file", 0, None).await;
             // Alternates the order, so that neither depends on the other.
@@ -76,7 +76,7 @@ fn a_command_and_a_reader_see_what_the_host_has_done_before() {
 #[test]
 fn what_the_guest_writes_replaces_what_the_host_wrote_before() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for round in 0..ROUNDS / 4 {
             let (host, guest) = (format!("host {round}\n"), format!("guest {round}\n"));
             fs::write(world.path("file"), &host).unwrap();

@@ -5,17 +5,17 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
 use sandbox::request::WriteMode;
-use sandbox::{Command, Sandbox};
+use sandbox::{ExecCommand, Sandbox};
 
 use crate::under_test::{self, nature};
 use crate::world::{
-    World, eventually, is_root, marker, process_with, rest, status_field, until, within,
+    TestSandbox, eventually, is_root, marker, process_with, rest, status_field, until, within,
 };
 
 #[test]
 fn inside_it_is_an_ordinary_user_without_rights() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         assert_eq!(
             world.text("id -u; id -g; id -un").await,
             "1000\n1000\nhotcell\n"
@@ -56,9 +56,9 @@ fn outside_it_is_not_root_and_no_two_are_the_same() {
         let mut users = Vec::new();
         let mut worlds = Vec::new();
         for name in ["uid-a", "uid-b"] {
-            let world = World::new().await;
+            let world = TestSandbox::new().await;
             let marker = marker(name);
-            let command = Command::new(["sh", "-c", "echo up; read line", &marker]).stdin();
+            let command = ExecCommand::new(["sh", "-c", "echo up; read line", &marker]).stdin();
             let mut running = world.exec(command).await.unwrap();
             until(&mut running, "up").await;
             // The engine may still be starting it.
@@ -124,7 +124,7 @@ fn new_files_belong_to_the_owner_of_the_workspace() {
             .unwrap();
         let script = "mkdir made; echo x > made/file; ln -s x link; echo new > theirs/file; \
                       echo x > theirs/more; stat -c %u:%g . theirs/file";
-        let captured = sandbox.run(Command::script(script)).await.unwrap();
+        let captured = sandbox.run(ExecCommand::script(script)).await.unwrap();
         assert!(captured.verdict.success(), "{captured:?}");
         assert_eq!(captured.stdout, b"1000:1000\n1000:1000\n");
         sandbox
@@ -153,7 +153,7 @@ fn new_files_belong_to_the_owner_of_the_workspace() {
 #[test]
 fn what_belongs_to_somebody_else_stays_theirs() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         // The workspace belongs to the user that runs the test; an ordinary user cannot create
         // files of another owner.
         let stranger = world.path("stranger");

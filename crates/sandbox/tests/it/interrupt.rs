@@ -3,25 +3,25 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::request::Status;
+use sandbox::request::CommandStatus;
 use tokio::sync::mpsc;
 
-use crate::world::{World, eventually, within};
+use crate::world::{TestSandbox, eventually, within};
 
 /// Longer than any command that ends by itself.
-const LONG: Duration = Duration::from_secs(60);
+const LONG_WAIT: Duration = Duration::from_secs(60);
 
 /// Starts a command, and stops waiting after its first output.
-async fn interrupt(world: &World, script: &str) {
+async fn interrupt(world: &TestSandbox, script: &str) {
     let (printed, mut is_printing) = mpsc::unbounded_channel();
     let print = |_: Bytes, _| printed.send(()).unwrap();
     tokio::select! {
-        progress = world.shell("s", script, LONG, print) => panic!("{script}: {progress:?}"),
+        progress = world.shell("s", script, LONG_WAIT, print) => panic!("{script}: {progress:?}"),
         _ = is_printing.recv() => {}
     }
 }
 
-async fn all_are_gone(world: &World) {
+async fn all_are_gone(world: &TestSandbox) {
     eventually("all are gone", async || {
         world.stats().await.unwrap().processes == 1
     })
@@ -31,7 +31,7 @@ async fn all_are_gone(world: &World) {
 #[test]
 fn a_command_that_is_not_waited_for_ends_with_all_it_started() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for script in [
             "echo up; sleep 1000",
             "echo up; sleep 1000; sleep 1001",
@@ -52,8 +52,8 @@ fn a_command_that_is_not_waited_for_ends_with_all_it_started() {
 #[test]
 fn an_interrupted_command_may_say_goodbye_and_the_session_goes_on() {
     within(async {
-        let world = World::new().await;
-        world.shell("s", "x=1", LONG, |_, _| {}).await.unwrap();
+        let world = TestSandbox::new().await;
+        world.shell("s", "x=1", LONG_WAIT, |_, _| {}).await.unwrap();
         // On a busy machine it may be killed before it gets the processor.
         eventually("it had the time", async || {
             let script = "trap ': > goodbye; exit 3' INT; echo up; sleep 1000";
@@ -62,9 +62,9 @@ fn an_interrupted_command_may_say_goodbye_and_the_session_goes_on() {
             world.path("goodbye").exists()
         })
         .await;
-        let progress = world.shell("s", "[ $x = 1 ]", LONG, |_, _| {}).await;
+        let progress = world.shell("s", "[ $x = 1 ]", LONG_WAIT, |_, _| {}).await;
         let exit = progress.unwrap().exit.unwrap();
-        assert_eq!(exit.status, Status::Code(0));
+        assert_eq!(exit.status, CommandStatus::Code(0));
         world.end().await;
     });
 }
@@ -72,7 +72,7 @@ fn an_interrupted_command_may_say_goodbye_and_the_session_goes_on() {
 #[test]
 fn what_is_in_the_background_stays_there() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let nothing = Duration::ZERO;
         let script = "while read line; do echo $line; done; exit 4";
         let progress = world.shell("s", script, nothing, |_, _| {}).await.unwrap();
@@ -83,7 +83,7 @@ fn what_is_in_the_background_stays_there() {
         feed.await.unwrap();
         let (printed, mut is_printing) = mpsc::unbounded_channel();
         tokio::select! {
-            progress = world.poll(progress.job, LONG, |_, _| printed.send(()).unwrap()) => {
+            progress = world.poll(progress.job, LONG_WAIT, |_, _| printed.send(()).unwrap()) => {
                 panic!("{progress:?}");
             }
             _ = is_printing.recv() => {}
@@ -92,8 +92,8 @@ fn what_is_in_the_background_stays_there() {
         feed.await.unwrap();
         let mut seen = Vec::new();
         let print = |bytes: Bytes, _| seen.extend_from_slice(&bytes);
-        let progress = world.poll(progress.job, LONG, print).await.unwrap();
-        assert_eq!(progress.exit.unwrap().status, Status::Code(4));
+        let progress = world.poll(progress.job, LONG_WAIT, print).await.unwrap();
+        assert_eq!(progress.exit.unwrap().status, CommandStatus::Code(4));
         assert_eq!(seen, b"bye\n");
         world.end().await;
     });
@@ -102,7 +102,7 @@ fn what_is_in_the_background_stays_there() {
 #[test]
 fn who_leaves_at_the_last_moment_leaves_no_command_that_nobody_knows() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let moment = Duration::from_millis(3);
         let mut known = Vec::new();
         for _ in 0..60 {

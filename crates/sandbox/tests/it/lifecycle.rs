@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sandbox::{Command, Running, Sandbox, SandboxError};
+use sandbox::{ExecCommand, RunningCommand, Sandbox, SandboxError};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::under_test::nature::resident;
 use crate::under_test::traces::{Traces, nobody_sees};
 use crate::under_test::{self, portion};
-use crate::world::{World, eventually, is_root, marker, until, within};
+use crate::world::{TestSandbox, eventually, is_root, marker, until, within};
 
 /// The host must see processes and, as root, a cgroup, on every backend.
 fn traces(workspace: &Path) -> Traces {
@@ -23,9 +23,9 @@ fn traces(workspace: &Path) -> Traces {
 }
 
 /// A long-running command with a child, after it has started.
-async fn busy<'a>(sandbox: &'a Sandbox, name: &str) -> Running<'a> {
+async fn busy<'a>(sandbox: &'a Sandbox, name: &str) -> RunningCommand<'a> {
     let argv = ["sh", "-c", "sleep 1000 & echo up; read line", &marker(name)];
-    let mut running = sandbox.exec(Command::new(argv).stdin()).await.unwrap();
+    let mut running = sandbox.exec(ExecCommand::new(argv).stdin()).await.unwrap();
     until(&mut running, "up").await;
     running
 }
@@ -56,7 +56,7 @@ fn two_hundred_at_once_and_nothing_is_left() {
             tasks.spawn(async move {
                 let sandbox = Sandbox::start(under_test::spec(&workspace)).await.unwrap();
                 let script = format!("echo {number} > file; cat file");
-                let captured = sandbox.run(Command::script(script)).await.unwrap();
+                let captured = sandbox.run(ExecCommand::script(script)).await.unwrap();
                 assert_eq!(captured.stdout, format!("{number}\n").as_bytes());
                 let running = busy(&sandbox, &format!("many-{number}")).await;
                 together.wait().await;
@@ -94,7 +94,7 @@ fn two_hundred_at_once_and_nothing_is_left() {
 #[test]
 fn a_dropped_sandbox_cleans_up_too() {
     within(async {
-        let World { sandbox, folder } = World::new().await;
+        let TestSandbox { sandbox, folder } = TestSandbox::new().await;
         let running = busy(&sandbox, "dropped").await;
         let traces = traces(folder.path());
         assert!(!traces.are_gone());
@@ -127,7 +127,7 @@ fn a_start_that_is_given_up_leaves_nothing() {
 #[test]
 fn a_sandbox_that_was_killed_from_outside_says_so() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let mut running = busy(&world, "killed").await;
         let traces = traces(world.folder.path());
         // The guest, or the machine that runs it, but not the process that takes the walls down.
@@ -144,11 +144,11 @@ fn a_sandbox_that_was_killed_from_outside_says_so() {
         let is_said =
             |error: &SandboxError| matches!(error, SandboxError::Ended | SandboxError::Stream(_));
         assert!(is_said(&outcome), "{outcome:?}");
-        let further = world.run(Command::new(["true"])).await.unwrap_err();
+        let further = world.run(ExecCommand::new(["true"])).await.unwrap_err();
         assert!(is_said(&further), "{further:?}");
         assert!(is_said(&world.stats().await.unwrap_err()));
         drop(running);
-        let World { sandbox, folder } = world;
+        let TestSandbox { sandbox, folder } = world;
         sandbox.end().await;
         assert!(nobody_sees(folder.path()));
         all_are_gone(&[traces]).await;
@@ -165,7 +165,7 @@ fn the_workspace_outlives_the_sandbox_and_the_rest_does_not() {
                 .unwrap();
             let script = "cat count 2>/dev/null; ls -A /tmp /home/hotcell /run /dev/shm | grep -v : ; \
                           echo x >> count; touch /tmp/x ~/x /run/x /dev/shm/x";
-            let captured = sandbox.run(Command::script(script)).await.unwrap();
+            let captured = sandbox.run(ExecCommand::script(script)).await.unwrap();
             let seen = String::from_utf8(captured.stdout).unwrap();
             assert_eq!(seen.trim(), ["x"; 3][..round].join("\n"), "{round}");
             assert!(captured.verdict.success());

@@ -5,20 +5,24 @@ use std::io::Write;
 use std::path::Path;
 
 use bytes::Bytes;
-use sandbox::request::{RefusalKind, Status};
-use sandbox::{Command, Enforcement, Enforcer, LimitKind, Sandbox, SandboxError, Verdict};
+use sandbox::request::{CommandStatus, RefusalKind};
+use sandbox::{
+    CommandResult, ExecCommand, LimitEnforcement, LimitEnforcer, LimitKind, Sandbox, SandboxError,
+};
 
 use crate::under_test::{self, nature};
-use crate::world::{World, assert_refused, ended, eventually, is_root, rest, text, until, within};
+use crate::world::{
+    TestSandbox, assert_refused, ended, eventually, is_root, rest, text, until, within,
+};
 
-fn enforcement(world: &World, limit: LimitKind) -> Enforcement {
+fn enforcement(world: &TestSandbox, limit: LimitKind) -> LimitEnforcement {
     let all = &world.description().limits;
     all.iter().find(|one| one.limit == limit).unwrap().clone()
 }
 
-fn killed(limit: LimitKind) -> Verdict {
-    Verdict {
-        status: Status::Signal(9),
+fn killed(limit: LimitKind) -> CommandResult {
+    CommandResult {
+        status: CommandStatus::Signal(9),
         limit: Some(limit),
     }
 }
@@ -26,7 +30,7 @@ fn killed(limit: LimitKind) -> Verdict {
 #[test]
 fn every_limit_names_its_enforcer() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let all = &world.description().limits;
         let names: Vec<_> = all.iter().map(|one| one.limit.name()).collect();
         let expect = [
@@ -40,7 +44,7 @@ fn every_limit_names_its_enforcer() {
         ];
         assert_eq!(names, expect);
         for one in all {
-            assert_ne!(one.enforcer, Enforcer::Nothing, "{one:?}");
+            assert_ne!(one.enforcer, LimitEnforcer::Nothing, "{one:?}");
             // As root, cgroups are available; the known exceptions are listed.
             let is_known = !is_root() || nature::partial_limits().contains(&one.limit);
             assert!(one.is_full() || is_known, "{one:?}");
@@ -53,7 +57,7 @@ fn every_limit_names_its_enforcer() {
 #[test]
 fn commands_are_the_first_to_be_killed_when_memory_runs_out() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let score = world.text("cat /proc/self/oom_score_adj").await;
         assert_eq!(score.trim(), nature::oom_score());
         world.end().await;
@@ -63,11 +67,11 @@ fn commands_are_the_first_to_be_killed_when_memory_runs_out() {
 #[test]
 fn memory() {
     within(async {
-        let world = World::with(|spec| spec.limits.memory = 96 << 20).await;
+        let world = TestSandbox::with(|spec| spec.limits.memory = 96 << 20).await;
         let hungry = "perl -e '$x = \"x\" x (400 << 20); print length $x'";
         let captured = world.sh(hungry).await;
         let enforcer = enforcement(&world, LimitKind::Memory).enforcer;
-        let is_counted = enforcer != Enforcer::Rlimit;
+        let is_counted = enforcer != LimitEnforcer::Rlimit;
         if !is_counted {
             // The allocation fails, and the program reports it.
             assert!(!is_root());
@@ -103,7 +107,7 @@ fn memory() {
         );
         let ending = world.sandbox.end().await;
         // Kills by a kernel; the guest reports its own with each command.
-        let by_kernel = is_counted && enforcer != Enforcer::Guest;
+        let by_kernel = is_counted && enforcer != LimitEnforcer::Guest;
         assert_eq!(ending.memory_kills > 0, by_kernel);
     });
 }
@@ -111,7 +115,7 @@ fn memory() {
 #[test]
 fn processes() {
     within(async {
-        let world = World::with(|spec| spec.limits.pids = 20).await;
+        let world = TestSandbox::with(|spec| spec.limits.pids = 20).await;
         // The shell itself is one process; it waits for its children at the end.
         let script = "i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i+1)); done; wait";
         let captured = world.sh(script).await;
@@ -124,7 +128,10 @@ fn processes() {
         // clean up.
         let mut more = Vec::new();
         let refused = loop {
-            let mut running = world.exec(Command::new(["sleep", "1000"])).await.unwrap();
+            let mut running = world
+                .exec(ExecCommand::new(["sleep", "1000"]))
+                .await
+                .unwrap();
             tokio::select! {
                 outcome = running.next() => break outcome,
                 () = eventually("it runs", async || {
@@ -144,7 +151,7 @@ fn processes() {
 #[test]
 fn open_files() {
     within(async {
-        let world = World::with(|spec| spec.limits.open_files = 64).await;
+        let world = TestSandbox::with(|spec| spec.limits.open_files = 64).await;
         let script = "perl -e 'my @all; while (open my $f, \"<\", \"/dev/null\") { push @all, $f } \
                       print scalar(@all) > 50, \" $!\"'";
         assert_eq!(world.text(script).await, "1 Too many open files");
@@ -157,14 +164,14 @@ fn open_files() {
 #[test]
 fn disk() {
     within(async {
-        let world = World::with(|spec| spec.limits.disk = 16 << 20).await;
+        let world = TestSandbox::with(|spec| spec.limits.disk = 16 << 20).await;
         fs::write(world.path("before"), vec![0; 8 << 20]).unwrap();
         // Usage below the limit is allowed.
         world.text("head -c 8M /dev/zero > fits").await;
         let many = "i=0; while :; do head -c 1M /dev/zero > f$i; i=$((i+1)); done";
         assert_eq!(world.sh(many).await.verdict, killed(LimitKind::Disk));
         // The written data is bounded, and cleaning up is possible afterwards.
-        let size = |world: &World| -> u64 {
+        let size = |world: &TestSandbox| -> u64 {
             let entries = fs::read_dir(world.folder.path()).unwrap().flatten();
             entries
                 .map(|entry| entry.metadata().map_or(0, |found| found.len()))
@@ -175,9 +182,9 @@ fn disk() {
         world.end().await;
 
         // A single file reaches the limit as a signal; a removed file that is open still counts.
-        let world = World::with(|spec| spec.limits.disk = 16 << 20).await;
+        let world = TestSandbox::with(|spec| spec.limits.disk = 16 << 20).await;
         let captured = world
-            .run(Command::new(["dd", "if=/dev/zero", "of=one", "bs=1M"]))
+            .run(ExecCommand::new(["dd", "if=/dev/zero", "of=one", "bs=1M"]))
             .await;
         assert_eq!(captured.unwrap().verdict.limit, Some(LimitKind::Disk));
         assert_eq!(fs::metadata(world.path("one")).unwrap().len(), 16 << 20);
@@ -188,7 +195,7 @@ fn disk() {
         world.end().await;
 
         // Many empty files count too.
-        let world = World::with(|spec| spec.limits.disk = 4 << 20).await;
+        let world = TestSandbox::with(|spec| spec.limits.disk = 4 << 20).await;
         let script = "mkdir many; cd many; seq 20000 | xargs touch; sleep 1000";
         assert_eq!(world.sh(script).await.verdict, killed(LimitKind::Disk));
         world.end().await;
@@ -202,7 +209,7 @@ fn a_disk_that_others_free_hides_nothing() {
     const HEAP: u64 = LIMIT / 4 * 3;
     const HEAPS: u64 = 12;
     within(async {
-        let world = World::with(|spec| spec.limits.disk = LIMIT).await;
+        let world = TestSandbox::with(|spec| spec.limits.disk = LIMIT).await;
         let beside = world.folder.path().parent().unwrap();
         let mut ballast = tempfile::NamedTempFile::new_in(beside).unwrap();
         let content = vec![1; HEAP as usize];
@@ -236,11 +243,11 @@ fn a_disk_that_others_free_hides_nothing() {
 fn processors() {
     within(async {
         for (cpus, quota) in [(1.0, 100_000), (0.5, 50_000)] {
-            let world = World::with(|spec| spec.limits.cpus = cpus).await;
-            let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+            let world = TestSandbox::with(|spec| spec.limits.cpus = cpus).await;
+            let mut running = world.exec(ExecCommand::new(["cat"]).stdin()).await.unwrap();
             let cpu = enforcement(&world, LimitKind::Cpu);
             match cpu.enforcer {
-                Enforcer::Affinity => {
+                LimitEnforcer::Affinity => {
                     assert!(!is_root());
                     let allowed = world.text("taskset -cp $$").await;
                     let list = allowed.split_whitespace().last().unwrap();
@@ -281,7 +288,7 @@ fn quota_of(group: &Path) -> Option<String> {
 #[test]
 fn strict_limits_start_only_where_all_hold() {
     within(async {
-        let world = World::with(|spec| spec.limits.cpus = 1.0).await;
+        let world = TestSandbox::with(|spec| spec.limits.cpus = 1.0).await;
         let weak = world.description().limits.iter().find(|one| !one.is_full());
         let mut spec = under_test::spec(world.folder.path());
         spec.strict_limits = true;
@@ -302,26 +309,32 @@ fn strict_limits_start_only_where_all_hold() {
 #[test]
 fn a_limit_that_ends_one_command_is_not_blamed_for_another() {
     within(async {
-        let world = World::with(|spec| spec.limits.disk = 8 << 20).await;
-        let waits = Command::script("echo up; read line; exit 3").stdin();
+        let world = TestSandbox::with(|spec| spec.limits.disk = 8 << 20).await;
+        let waits = ExecCommand::script("echo up; read line; exit 3").stdin();
         let script = "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done";
-        let mut other = world.exec(Command::script(script)).await.unwrap();
+        let mut other = world.exec(ExecCommand::script(script)).await.unwrap();
         until(&mut other, "up").await;
         other.remote().signal(libc::SIGTERM).await.unwrap();
-        assert_eq!(rest(&mut other).await.verdict, ended(Status::Code(7)));
+        assert_eq!(
+            rest(&mut other).await.verdict,
+            ended(CommandStatus::Code(7))
+        );
         let fill = "for i in 1 2 3 4 5 6; do head -c 4M /dev/zero > $i; done; sleep 1000";
         assert_eq!(world.sh(fill).await.verdict, killed(LimitKind::Disk));
         world.text("rm -f 1 2 3 4 5 6").await;
         // A command that dies by itself after the kill is reported as such.
         assert_eq!(
             world.sh("kill -KILL $$").await.verdict,
-            ended(Status::Signal(9))
+            ended(CommandStatus::Signal(9))
         );
         let mut running = world.exec(waits).await.unwrap();
         until(&mut running, "up").await;
         let mut input = running.take_input().unwrap();
         input.write(Bytes::from_static(b"go\n")).await.unwrap();
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(3)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Code(3))
+        );
         eventually("nothing runs any more", async || {
             world.stats().await.unwrap().processes == 1
         })

@@ -2,12 +2,12 @@
 //! as the host sees them. Always uses native walls, whatever backend is under test; runs for other
 //! backends skip it. Everything else in this program applies to all backends.
 
-use sandbox::{Backend, Command, Enforcement, LimitKind};
+use sandbox::{Backend, ExecCommand, LimitEnforcement, LimitKind};
 
-use crate::world::{World, is_root, marker, process_with, rest, status_field, within};
+use crate::world::{TestSandbox, is_root, marker, process_with, rest, status_field, within};
 
-async fn native() -> World {
-    World::with(|spec| spec.backend = Backend::Native).await
+async fn native() -> TestSandbox {
+    TestSandbox::with(|spec| spec.backend = Backend::Native).await
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn an_ordinary_user_is_told_why_memory_is_limited_for_each_process_only() {
         let world = native().await;
         let limits = &world.description().limits;
         if is_root() {
-            assert!(limits.iter().all(Enforcement::is_full), "{limits:?}")
+            assert!(limits.iter().all(LimitEnforcement::is_full), "{limits:?}")
         } else {
             let memory = limits.iter().find(|one| one.limit == LimitKind::Memory);
             let caveat = memory.unwrap().caveat.clone().unwrap();
@@ -32,7 +32,7 @@ fn the_guest_is_the_parent_of_every_command_one_namespace_below() {
     within(async {
         let world = native().await;
         let marker = marker("native");
-        let command = Command::new(["sh", "-c", "read line", &marker]).stdin();
+        let command = ExecCommand::new(["sh", "-c", "read line", &marker]).stdin();
         let mut running = world.exec(command).await.unwrap();
         let pid = process_with(&marker).await;
         let guest: u32 = status_field(pid, "PPid").unwrap().parse().unwrap();

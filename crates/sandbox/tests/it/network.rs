@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use audit::AuditLog;
-use sandbox::{Command, Network};
+use sandbox::{ExecCommand, Network};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::audit_log::events;
-use crate::world::{World, text, within};
+use crate::world::{TestSandbox, text, within};
 
 /// A web server on the host's loopback that answers every request with the same text.
 async fn web_server() -> (u16, JoinSet<()>) {
@@ -36,22 +36,22 @@ async fn web_server() -> (u16, JoinSet<()>) {
     (port, tasks)
 }
 
-struct Recorded {
-    world: World,
+struct RecordedSandbox {
+    world: TestSandbox,
     log: PathBuf,
     _folder: TempDir,
 }
 
-async fn recorded(network: Network) -> Recorded {
+async fn start_recorded(network: Network) -> RecordedSandbox {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("audit.jsonl");
     let audit = Arc::new(AuditLog::open(&log).unwrap());
-    let world = World::with(|spec| {
+    let world = TestSandbox::with(|spec| {
         spec.network = network;
         spec.audit = Some(audit);
     })
     .await;
-    Recorded {
+    RecordedSandbox {
         world,
         log,
         _folder: folder,
@@ -59,11 +59,11 @@ async fn recorded(network: Network) -> Recorded {
 }
 
 fn allow(rules: &[String]) -> Network {
-    Network::Allow(egress::Allow::parse(rules).unwrap())
+    Network::Allow(egress::AllowList::parse(rules).unwrap())
 }
 
 /// Talks to the proxy as programs do: a request with a full URL.
-async fn fetch(world: &World, target: &str) -> String {
+async fn fetch(world: &TestSandbox, target: &str) -> String {
     let script = r#"
         exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:}
         printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$1" "$1" >&3
@@ -72,7 +72,7 @@ async fn fetch(world: &World, target: &str) -> String {
 }
 
 /// A tunnel, and a request through it.
-async fn tunnel(world: &World, target: &str) -> String {
+async fn tunnel(world: &TestSandbox, target: &str) -> String {
     let script = r#"
         exec 3<>/dev/tcp/127.0.0.1/${https_proxy##*:}
         printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$1" "$1" >&3
@@ -85,8 +85,8 @@ async fn tunnel(world: &World, target: &str) -> String {
     bash(world, script, target).await
 }
 
-async fn bash(world: &World, script: &str, argument: &str) -> String {
-    let command = Command::new(["bash", "-c", script, "bash", argument]);
+async fn bash(world: &TestSandbox, script: &str, argument: &str) -> String {
+    let command = ExecCommand::new(["bash", "-c", script, "bash", argument]);
     let captured = world.run(command).await.unwrap();
     assert_eq!(text(&captured.stderr), "");
     text(&captured.stdout)
@@ -96,11 +96,11 @@ async fn bash(world: &World, script: &str, argument: &str) -> String {
 fn off_means_no_way_out_at_all() {
     within(async {
         let (port, _server) = web_server().await;
-        let Recorded {
+        let RecordedSandbox {
             world,
             log,
             _folder,
-        } = recorded(Network::Off).await;
+        } = start_recorded(Network::Off).await;
         assert_eq!(world.text("env | grep -ci proxy || true").await, "0\n");
         let try_each = format!(
             "for target in 127.0.0.1/{port} 127.0.0.1/3128 192.0.2.1/80 8.8.8.8/53 ::1/{port}; do \
@@ -109,7 +109,7 @@ fn off_means_no_way_out_at_all() {
              cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '"
         );
         let captured = world
-            .run(Command::new(["bash", "-c", &try_each]))
+            .run(ExecCommand::new(["bash", "-c", &try_each]))
             .await
             .unwrap();
         // The interfaces may be listed in one or two places: only the loopback exists.
@@ -128,11 +128,11 @@ fn what_is_allowed_is_reached_and_what_is_not_is_told_why() {
         let (port, _server) = web_server().await;
         let (other_port, _other) = web_server().await;
         let rules = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-        let Recorded {
+        let RecordedSandbox {
             world,
             log,
             _folder,
-        } = recorded(allow(&rules)).await;
+        } = start_recorded(allow(&rules)).await;
         for host in ["127.0.0.1", "localhost"] {
             let target = format!("{host}:{port}");
             let answer = fetch(&world, &target).await;
@@ -169,7 +169,7 @@ fn what_is_allowed_is_reached_and_what_is_not_is_told_why() {
         let direct =
             format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached; true");
         let captured = world
-            .run(Command::new(["bash", "-c", &direct]))
+            .run(ExecCommand::new(["bash", "-c", &direct]))
             .await
             .unwrap();
         assert_eq!(text(&captured.stdout), "");
@@ -201,11 +201,11 @@ fn programs_find_the_proxy_by_the_usual_variables() {
     within(async {
         let (port, _server) = web_server().await;
         let rules = [format!("localhost:{port}")];
-        let Recorded {
+        let RecordedSandbox {
             world,
             log,
             _folder,
-        } = recorded(allow(&rules)).await;
+        } = start_recorded(allow(&rules)).await;
         let variables = world
             .text("env | grep -i proxy | cut -d= -f1 | sort | tr '\\n' ' '")
             .await;

@@ -1,11 +1,11 @@
 //! TCP ports inside, reached from the host.
 
 use sandbox::request::RefusalKind;
-use sandbox::{Command, Running};
+use sandbox::{ExecCommand, RunningCommand};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::{World, assert_refused, ended, rest, until, within};
-use sandbox::request::Status;
+use crate::world::{TestSandbox, assert_refused, ended, rest, until, within};
+use sandbox::request::CommandStatus;
 
 /// Answers each connection with what it was sent, in capitals, until the client ends its side.
 const SERVER: &str = r#"
@@ -25,8 +25,8 @@ const SERVER: &str = r#"
     }
 "#;
 
-async fn serve(world: &World) -> (Running<'_>, u16) {
-    let command = Command::new(["perl", "-e", SERVER]);
+async fn serve(world: &TestSandbox) -> (RunningCommand<'_>, u16) {
+    let command = ExecCommand::new(["perl", "-e", SERVER]);
     let mut running = world.exec(command).await.unwrap();
     let port = until(&mut running, "\n").await;
     (running, port.trim().parse().unwrap())
@@ -35,7 +35,7 @@ async fn serve(world: &World) -> (Running<'_>, u16) {
 #[test]
 fn a_server_inside_is_reached_from_outside() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let (mut running, port) = serve(&world).await;
         let mut connection = world.connect(port).await.unwrap();
         connection.write_all(b"hello\n").await.unwrap();
@@ -64,7 +64,7 @@ fn a_server_inside_is_reached_from_outside() {
                 assert_eq!(answer, format!("N{number}"));
             }
         });
-        futures(many).await;
+        run_concurrently(many).await;
         let sent = vec![b'x'; 8 << 20];
         let (mut reader, mut writer) = tokio::io::split(world.connect(port).await.unwrap());
         let mut received = Vec::new();
@@ -77,14 +77,17 @@ fn a_server_inside_is_reached_from_outside() {
         assert!(received.iter().all(|byte| *byte == b'X'));
 
         running.remote().signal(libc::SIGKILL).await.unwrap();
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Signal(9)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Signal(9))
+        );
         drop(running);
         world.end().await;
     });
 }
 
 /// Runs all of them concurrently in this task.
-async fn futures(all: impl Iterator<Item = impl Future<Output = ()>>) {
+async fn run_concurrently(all: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     std::future::poll_fn(|context| {
         all.retain_mut(|future| future.as_mut().poll(context).is_pending());
@@ -100,7 +103,7 @@ async fn futures(all: impl Iterator<Item = impl Future<Output = ()>>) {
 #[test]
 fn nobody_listens_nobody_answers() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let refused = world.connect(9).await;
         assert_refused(
             refused.map(drop),
@@ -117,7 +120,7 @@ fn nobody_listens_nobody_answers() {
             "cannot connect to port",
         );
         // Nor those of another sandbox.
-        let other = World::new().await;
+        let other = TestSandbox::new().await;
         let (running, port) = serve(&other).await;
         let refused = world.connect(port).await;
         assert_refused(

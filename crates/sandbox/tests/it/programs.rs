@@ -3,10 +3,10 @@
 //! are.
 
 use crate::under_test::nature::has_controlling_terminal;
-use crate::world::{World, text, within};
+use crate::world::{TestSandbox, text, within};
 
 /// Program, script, expected output.
-const ROWS: &[(&str, &str, &str)] = &[
+const PROGRAM_ROWS: &[(&str, &str, &str)] = &[
     (
         "bash",
         "bash -mc 'sleep 60 & kill %1; wait %1' 2> /dev/null; echo jobs",
@@ -97,7 +97,7 @@ const ROWS: &[(&str, &str, &str)] = &[
 ];
 
 /// The same on a terminal.
-const ON_TERMINAL: &[(&str, &str, &str)] = &[
+const TERMINAL_ROWS: &[(&str, &str, &str)] = &[
     (
         "script",
         "script -qec 'stty size; test -t 0 && echo tty' /dev/null | tail -n 1 | tr -d '\\r'",
@@ -119,10 +119,12 @@ const ON_TERMINAL: &[(&str, &str, &str)] = &[
 #[test]
 fn usual_programs_do_their_work() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let mut wrong = Vec::new();
-        let on_terminal = has_controlling_terminal().then_some(ON_TERMINAL);
-        for (program, script, expect) in ROWS.iter().chain(on_terminal.into_iter().flatten()) {
+        let on_terminal = has_controlling_terminal().then_some(TERMINAL_ROWS);
+        for (program, script, expect) in
+            PROGRAM_ROWS.iter().chain(on_terminal.into_iter().flatten())
+        {
             let known = world.sh(&format!("command -v {program}")).await;
             if !known.verdict.success() {
                 assert_ne!(*program, "bash");

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::request::{RefusalKind, Status, WriteMode};
-use sandbox::{Command, LimitKind, RootSpec, Sandbox, SandboxError};
+use sandbox::request::{CommandStatus, RefusalKind, WriteMode};
+use sandbox::{ExecCommand, LimitKind, RootSpec, Sandbox, SandboxError};
 
 use crate::under_test::{self, nature};
-use crate::world::{World, assert_refused, text, within};
+use crate::world::{TestSandbox, assert_refused, text, within};
 
 /// A root file system with a few programs of the host and the libraries they need.
 fn image() -> tempfile::TempDir {
@@ -61,7 +61,7 @@ fn changes_to_the_root_are_seen_inside_and_nowhere_else() {
         let before = snapshot(image.path());
         let start = async || {
             let root = RootSpec::Image(image.path().to_owned());
-            World::with(|spec| spec.root = root).await
+            TestSandbox::with(|spec| spec.root = root).await
         };
         let world = start().await;
         assert_eq!(
@@ -79,7 +79,7 @@ fn changes_to_the_root_are_seen_inside_and_nowhere_else() {
             .unwrap();
         assert_eq!(world.text("cat /opt/more/written").await, "w");
         assert_refused(
-            world.run(Command::new(["ls"])).await,
+            world.run(ExecCommand::new(["ls"])).await,
             RefusalKind::NotFound,
             "cannot start `ls`",
         );
@@ -112,7 +112,7 @@ fn a_root_without_bash_has_sessions_with_its_own_shell() {
     within(async {
         let image = image();
         let root = RootSpec::Image(image.path().to_owned());
-        let world = World::with(|spec| spec.root = root).await;
+        let world = TestSandbox::with(|spec| spec.root = root).await;
         let say = async |script: &str| {
             let mut printed = Vec::new();
             let print = |bytes: bytes::Bytes, _| printed.extend_from_slice(&bytes);
@@ -121,16 +121,16 @@ fn a_root_without_bash_has_sessions_with_its_own_shell() {
             (text(&printed), progress.exit.map(|exit| exit.status))
         };
         let script = "trap 'exit 0' EXIT; umask 027; cd /opt; export x='a b'";
-        assert_eq!(say(script).await.1, Some(Status::Code(0)));
+        assert_eq!(say(script).await.1, Some(CommandStatus::Code(0)));
         let (printed, exit) = say("pwd; umask; echo $x; exit 6").await;
         assert_eq!(
             (printed.as_str(), exit),
-            ("/opt\n0027\na b\n", Some(Status::Code(6)))
+            ("/opt\n0027\na b\n", Some(CommandStatus::Code(6)))
         );
         assert_eq!(say("pwd").await.0, "/opt\n");
         assert_eq!(
             say("set -e; false; echo never").await,
-            (String::new(), Some(Status::Code(1)))
+            (String::new(), Some(CommandStatus::Code(1)))
         );
         assert_eq!(say("false; echo on").await.0, "on\n");
         world.end().await;
@@ -142,7 +142,7 @@ fn the_overlay_is_bounded() {
     within(async {
         let image = image();
         let root = RootSpec::Image(image.path().to_owned());
-        let world = World::with(|spec| {
+        let world = TestSandbox::with(|spec| {
             spec.root = root;
             spec.limits.disk = 64 << 20;
             spec.limits.memory = 64 << 20;
@@ -191,8 +191,8 @@ fn what_is_no_image_is_refused() {
         // An empty image is a root without programs: it starts, but cannot run anything.
         let empty = tempfile::tempdir().unwrap();
         let root = RootSpec::Image(empty.path().to_owned());
-        let world = World::with(|spec| spec.root = root).await;
-        let refused = world.run(Command::script("true")).await;
+        let world = TestSandbox::with(|spec| spec.root = root).await;
+        let refused = world.run(ExecCommand::script("true")).await;
         assert_refused(refused, RefusalKind::NotFound, "cannot start `/bin/sh`");
         world
             .write_file("file", "x", WriteMode::Replace)

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use sandbox::request::{Match, Raw, RefusalKind, Search};
+use sandbox::request::{ByteString, RefusalKind, SearchMatch, SearchRequest};
 
-use crate::world::{World, assert_refused, within};
+use crate::world::{TestSandbox, assert_refused, within};
 
-fn search(pattern: &str) -> Search {
-    Search {
-        path: Raw::from("."),
+fn search(pattern: &str) -> SearchRequest {
+    SearchRequest {
+        path: ByteString::from("."),
         pattern: pattern.into(),
         case_insensitive: false,
         globs: Vec::new(),
@@ -19,8 +19,8 @@ fn search(pattern: &str) -> Search {
     }
 }
 
-async fn world() -> World {
-    let world = World::new().await;
+async fn world() -> TestSandbox {
+    let world = TestSandbox::new().await;
     for (path, content) in [
         (".gitignore", "ignored\n"),
         (".hidden", "needle hidden\n"),
@@ -39,12 +39,12 @@ async fn world() -> World {
 }
 
 /// Matches as path:line:text, context with `-`.
-async fn found(world: &World, search: Search) -> (String, bool) {
+async fn found(world: &TestSandbox, search: SearchRequest) -> (String, bool) {
     let batches = world.search(search).await.unwrap();
     let (matches, truncated) = batches.collect().await.unwrap();
-    let line = |found: &Match| {
+    let line = |found: &SearchMatch| {
         let mark = if found.is_context { '-' } else { ':' };
-        let Match {
+        let SearchMatch {
             path, line, text, ..
         } = found;
         format!("{path}{mark}{line}{mark}{text}\n")
@@ -56,7 +56,7 @@ async fn found(world: &World, search: Search) -> (String, bool) {
 fn a_search_finds_what_is_asked_for() {
     within(async {
         let world = world().await;
-        let check = async |search: Search, expect: &[&str], truncated: bool| {
+        let check = async |search: SearchRequest, expect: &[&str], truncated: bool| {
             let shown = format!("{search:?}");
             let expect: String = expect.iter().map(|line| format!("{line}\n")).collect();
             assert_eq!(found(&world, search).await, (expect, truncated), "{shown}");
@@ -69,12 +69,12 @@ fn a_search_finds_what_is_asked_for() {
         check(search("nothing like it"), &[], false).await;
         check(search("^needle [ab]$"), &[a], false).await;
         check(search(r"\bneed\w+ = \d"), &[b], false).await;
-        let insensitive = Search {
+        let insensitive = SearchRequest {
             case_insensitive: true,
             ..search("needle [ab]")
         };
         check(insensitive, &[a, "a.rs:5:NEEDLE b"], false).await;
-        let globs = |globs: &[&str]| Search {
+        let globs = |globs: &[&str]| SearchRequest {
             globs: globs.iter().map(|glob| (*glob).to_owned()).collect(),
             ..search("needle")
         };
@@ -82,7 +82,7 @@ fn a_search_finds_what_is_asked_for() {
         check(globs(&["src/**"]), &[b, c], false).await;
         check(globs(&["*.rs", "!src/**"]), &[a], false).await;
         check(globs(&["!*.rs"]), &[crlf, c], false).await;
-        let everything = Search {
+        let everything = SearchRequest {
             ignore: false,
             ..search("needle")
         };
@@ -95,21 +95,21 @@ fn a_search_finds_what_is_asked_for() {
             c,
         ];
         check(everything, &all, false).await;
-        let context = Search {
+        let context = SearchRequest {
             context: 1,
             globs: vec!["a.rs".into()],
             ..search("needle a")
         };
         check(context, &["a.rs-1-first", a, "a.rs-3-third"], false).await;
-        let limit = |limit| Search {
+        let limit = |limit| SearchRequest {
             limit,
             ..search("needle")
         };
         check(limit(4), &[a, crlf, b, c], false).await;
         check(limit(3), &[a, crlf, b], true).await;
         check(limit(0), &[], true).await;
-        let path = |path: &str| Search {
-            path: Raw::from(path),
+        let path = |path: &str| SearchRequest {
+            path: ByteString::from(path),
             ..search("needle")
         };
         check(
@@ -135,7 +135,7 @@ fn a_search_finds_what_is_asked_for() {
 fn what_is_no_search_is_refused() {
     within(async {
         let world = world().await;
-        let check = async |search: Search, kind, says| {
+        let check = async |search: SearchRequest, kind, says| {
             let refused = world.search(search).await.unwrap().collect().await;
             assert_refused(refused, kind, says);
         };
@@ -151,13 +151,13 @@ fn what_is_no_search_is_refused() {
             "cannot understand the pattern",
         )
         .await;
-        let bad_glob = Search {
+        let bad_glob = SearchRequest {
             globs: vec!["{a".into()],
             ..search("x")
         };
         check(bad_glob, RefusalKind::Invalid, "cannot understand the glob").await;
-        let nowhere = Search {
-            path: Raw::from("nowhere"),
+        let nowhere = SearchRequest {
+            path: ByteString::from("nowhere"),
             ..search("x")
         };
         check(
@@ -173,7 +173,7 @@ fn what_is_no_search_is_refused() {
 #[test]
 fn long_lines_are_cut_and_many_matches_come_in_parts() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::write(world.path("minified.js"), "x".repeat(1 << 20)).unwrap();
         let batches = world.search(search("x")).await.unwrap();
         let (matches, _) = batches.collect().await.unwrap();
@@ -181,7 +181,7 @@ fn long_lines_are_cut_and_many_matches_come_in_parts() {
         assert_eq!(matches[0].text.0.len(), 4096);
         let many: String = (0..20_000).map(|i| format!("line {i}\n")).collect();
         fs::write(world.path("many"), many).unwrap();
-        let everything = Search {
+        let everything = SearchRequest {
             limit: u64::MAX,
             ..search("^line")
         };

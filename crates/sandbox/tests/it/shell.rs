@@ -3,40 +3,45 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::request::{Exit, Progress, RefusalKind, Status};
+use sandbox::request::{CommandStatus, Exit, RefusalKind, ShellProgress};
 
 use crate::under_test::nature::resident;
-use crate::world::{World, assert_refused, eventually, within};
+use crate::world::{TestSandbox, assert_refused, eventually, within};
 
 /// Longer than any command that ends by itself.
-const LONG: Duration = Duration::from_secs(60);
+const LONG_WAIT: Duration = Duration::from_secs(60);
 /// Shorter than any command that does not end by itself.
-const SHORT: Duration = Duration::from_millis(100);
+const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 /// The output of a command, errors marked, and its progress.
 #[derive(Debug)]
-struct Seen {
+struct ShellOutput {
     printed: String,
-    progress: Progress,
+    progress: ShellProgress,
 }
 
-impl Seen {
-    fn code(&self) -> Option<Status> {
+impl ShellOutput {
+    fn code(&self) -> Option<CommandStatus> {
         self.progress.exit.as_ref().map(|exit| exit.status)
     }
 }
 
-async fn say(world: &World, session: &str, script: &str, wait: Duration) -> Seen {
+async fn run_in_session(
+    world: &TestSandbox,
+    session: &str,
+    script: &str,
+    wait: Duration,
+) -> ShellOutput {
     let mut printed = String::new();
     let print = printer(&mut printed);
     let progress = world.shell(session, script, wait, print).await.unwrap();
-    Seen { printed, progress }
+    ShellOutput { printed, progress }
 }
 
-async fn look(world: &World, job: u32, wait: Duration) -> Seen {
+async fn poll_output(world: &TestSandbox, job: u32, wait: Duration) -> ShellOutput {
     let mut printed = String::new();
     let progress = world.poll(job, wait, printer(&mut printed)).await.unwrap();
-    Seen { printed, progress }
+    ShellOutput { printed, progress }
 }
 
 fn printer(printed: &mut String) -> impl FnMut(Bytes, bool) {
@@ -49,13 +54,13 @@ fn printer(printed: &mut String) -> impl FnMut(Bytes, bool) {
 }
 
 /// Polls until the output so far contains the expected text.
-async fn look_for(world: &World, job: u32, expect: &str) -> Seen {
+async fn poll_until(world: &TestSandbox, job: u32, expect: &str) -> ShellOutput {
     let mut all = String::new();
     loop {
-        let seen = look(world, job, SHORT).await;
+        let seen = poll_output(world, job, SHORT_WAIT).await;
         all.push_str(&seen.printed);
         if all.contains(expect) {
-            return Seen {
+            return ShellOutput {
                 printed: all,
                 ..seen
             };
@@ -65,22 +70,22 @@ async fn look_for(world: &World, job: u32, expect: &str) -> Seen {
 }
 
 /// Runs commands one after the other in a new session; the last one must print the expected text.
-async fn check(world: &World, commands: &[&str], expect: &str) {
+async fn check(world: &TestSandbox, commands: &[&str], expect: &str) {
     let (last, before) = commands.split_last().unwrap();
     let session = commands.join("; ");
     for script in before {
-        let seen = say(world, &session, script, LONG).await;
+        let seen = run_in_session(world, &session, script, LONG_WAIT).await;
         assert_eq!(seen.printed, "", "{script}");
         assert!(seen.progress.exit.is_some(), "{script}");
     }
-    let seen = say(world, &session, last, LONG).await;
+    let seen = run_in_session(world, &session, last, LONG_WAIT).await;
     assert_eq!(seen.printed, expect, "{commands:?}");
 }
 
 #[test]
 fn what_a_command_sets_lives_on() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let check = async |commands: &[&str], expect: &str| check(&world, commands, expect).await;
         check(&["pwd"], "/workspace\n").await;
         check(&["mkdir -p c/d; cd c/d", "pwd"], "/workspace/c/d\n").await;
@@ -141,12 +146,12 @@ fn what_a_command_sets_lives_on() {
 #[test]
 fn the_exit_code_is_always_the_commands_own() {
     within(async {
-        let world = World::new().await;
-        let check = async |script: &str, expect: Status| {
-            let seen = say(&world, "codes", script, LONG).await;
+        let world = TestSandbox::new().await;
+        let check = async |script: &str, expect: CommandStatus| {
+            let seen = run_in_session(&world, "codes", script, LONG_WAIT).await;
             assert_eq!(seen.code(), Some(expect), "{script}");
         };
-        let code = Status::Code;
+        let code = CommandStatus::Code;
         check("true", code(0)).await;
         check("false", code(1)).await;
         check("x=1; exit 3", code(3)).await;
@@ -159,7 +164,7 @@ fn the_exit_code_is_always_the_commands_own() {
         check("", code(0)).await;
         check("# only a comment", code(0)).await;
         check("sh -c 'kill -TERM $$'", code(143)).await;
-        check("kill -KILL $$", Status::Signal(9)).await;
+        check("kill -KILL $$", CommandStatus::Signal(9)).await;
         check("set -e; false; true", code(1)).await;
         check("true", code(0)).await;
         world.end().await;
@@ -169,22 +174,27 @@ fn the_exit_code_is_always_the_commands_own() {
 #[test]
 fn exit_keeps_what_was_set_and_a_kill_what_was_before() {
     within(async {
-        let world = World::new().await;
-        say(&world, "s", "x=old; cd /tmp", LONG).await;
-        let seen = say(&world, "s", "x=new; cd /usr; exit 3", LONG).await;
-        assert_eq!(seen.code(), Some(Status::Code(3)));
+        let world = TestSandbox::new().await;
+        run_in_session(&world, "s", "x=old; cd /tmp", LONG_WAIT).await;
+        let seen = run_in_session(&world, "s", "x=new; cd /usr; exit 3", LONG_WAIT).await;
+        assert_eq!(seen.code(), Some(CommandStatus::Code(3)));
         assert_eq!(seen.progress.cwd.unwrap().to_string(), "/usr");
         assert_eq!(
-            say(&world, "s", "echo $x $PWD", LONG).await.printed,
+            run_in_session(&world, "s", "echo $x $PWD", LONG_WAIT)
+                .await
+                .printed,
             "new /usr\n"
         );
 
-        let seen = say(&world, "s", "x=lost; cd /; echo up; sleep 1000", SHORT).await;
+        let seen =
+            run_in_session(&world, "s", "x=lost; cd /; echo up; sleep 1000", SHORT_WAIT).await;
         world.kill(seen.progress.job, libc::SIGKILL).await.unwrap();
-        let seen = look(&world, seen.progress.job, LONG).await;
-        assert_eq!(seen.code(), Some(Status::Signal(9)));
+        let seen = poll_output(&world, seen.progress.job, LONG_WAIT).await;
+        assert_eq!(seen.code(), Some(CommandStatus::Signal(9)));
         assert_eq!(
-            say(&world, "s", "echo $x $PWD", LONG).await.printed,
+            run_in_session(&world, "s", "echo $x $PWD", LONG_WAIT)
+                .await
+                .printed,
             "new /usr\n"
         );
         world.end().await;
@@ -194,30 +204,40 @@ fn exit_keeps_what_was_set_and_a_kill_what_was_before() {
 #[test]
 fn sessions_know_nothing_of_each_other() {
     within(async {
-        let world = World::new().await;
-        say(&world, "one", "x=1; cd /tmp; f() { echo f; }", LONG).await;
-        say(&world, "two", "x=2; cd /usr", LONG).await;
+        let world = TestSandbox::new().await;
+        run_in_session(&world, "one", "x=1; cd /tmp; f() { echo f; }", LONG_WAIT).await;
+        run_in_session(&world, "two", "x=2; cd /usr", LONG_WAIT).await;
         assert_eq!(
-            say(&world, "one", "echo $x $PWD", LONG).await.printed,
+            run_in_session(&world, "one", "echo $x $PWD", LONG_WAIT)
+                .await
+                .printed,
             "1 /tmp\n"
         );
         assert_eq!(
-            say(&world, "two", "echo $x $PWD", LONG).await.printed,
+            run_in_session(&world, "two", "echo $x $PWD", LONG_WAIT)
+                .await
+                .printed,
             "2 /usr\n"
         );
         assert_eq!(
-            say(&world, "two", "f 2>/dev/null", LONG).await.code(),
-            Some(Status::Code(127))
+            run_in_session(&world, "two", "f 2>/dev/null", LONG_WAIT)
+                .await
+                .code(),
+            Some(CommandStatus::Code(127))
         );
         // A waiting command blocks neither the other session nor its own.
-        let waiting = say(&world, "one", "read line; echo $line", SHORT).await;
+        let waiting = run_in_session(&world, "one", "read line; echo $line", SHORT_WAIT).await;
         assert_eq!(waiting.progress.exit, None);
         assert_eq!(
-            say(&world, "two", "echo free", LONG).await.printed,
+            run_in_session(&world, "two", "echo free", LONG_WAIT)
+                .await
+                .printed,
             "free\n"
         );
         assert_eq!(
-            say(&world, "one", "echo free too", LONG).await.printed,
+            run_in_session(&world, "one", "echo free too", LONG_WAIT)
+                .await
+                .printed,
             "free too\n"
         );
         world.end().await;
@@ -227,16 +247,21 @@ fn sessions_know_nothing_of_each_other() {
 #[test]
 fn errors_are_marked_and_input_is_not_the_script() {
     within(async {
-        let world = World::new().await;
-        let seen = say(&world, "s", "echo oops >&2", LONG).await;
+        let world = TestSandbox::new().await;
+        let seen = run_in_session(&world, "s", "echo oops >&2", LONG_WAIT).await;
         assert_eq!(seen.printed, "!oops\n");
         // A program that reads its input does not consume the script.
-        let seen = say(&world, "s", "read a </dev/null; echo rest", LONG).await;
+        let seen = run_in_session(&world, "s", "read a </dev/null; echo rest", LONG_WAIT).await;
         assert_eq!(seen.printed, "rest\n");
         let big = format!("x={}; echo ${{#x}}", "y".repeat(200_000));
-        assert_eq!(say(&world, "s", &big, LONG).await.printed, "200000\n");
         assert_eq!(
-            say(&world, "s", "echo ${#x}", LONG).await.printed,
+            run_in_session(&world, "s", &big, LONG_WAIT).await.printed,
+            "200000\n"
+        );
+        assert_eq!(
+            run_in_session(&world, "s", "echo ${#x}", LONG_WAIT)
+                .await
+                .printed,
             "200000\n"
         );
         world.end().await;
@@ -246,29 +271,29 @@ fn errors_are_marked_and_input_is_not_the_script() {
 #[test]
 fn a_command_that_outlives_its_wait_goes_on() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "echo started; while read line; do echo got $line; done; echo over; exit 5";
-        let seen = say(&world, "s", script, SHORT).await;
+        let seen = run_in_session(&world, "s", script, SHORT_WAIT).await;
         assert_eq!(seen.progress.exit, None);
         let job = seen.progress.job;
         if !seen.printed.contains("started\n") {
-            look_for(&world, job, "started\n").await;
+            poll_until(&world, job, "started\n").await;
         }
         world
             .feed(job, Bytes::from_static(b"one\n"), false)
             .await
             .unwrap();
-        look_for(&world, job, "got one\n").await;
+        poll_until(&world, job, "got one\n").await;
         world
             .feed(job, Bytes::from_static(b"two\nthree\n"), true)
             .await
             .unwrap();
-        let seen = look(&world, job, LONG).await;
+        let seen = poll_output(&world, job, LONG_WAIT).await;
         assert_eq!(seen.printed, "got two\ngot three\nover\n");
-        assert_eq!(seen.code(), Some(Status::Code(5)));
+        assert_eq!(seen.code(), Some(CommandStatus::Code(5)));
         assert!(!seen.progress.output_open);
         // Its end was reported, so it is forgotten.
-        let gone = world.poll(job, SHORT, |_, _| {}).await;
+        let gone = world.poll(job, SHORT_WAIT, |_, _| {}).await;
         assert_refused(
             gone,
             RefusalKind::NotFound,
@@ -291,23 +316,23 @@ fn a_command_that_outlives_its_wait_goes_on() {
 #[test]
 fn a_background_command_can_be_killed_with_all_it_started() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "trap 'echo bye; exit 8' TERM; echo up; sleep 1000 & wait";
-        let seen = say(&world, "s", script, SHORT).await;
+        let seen = run_in_session(&world, "s", script, SHORT_WAIT).await;
         let job = seen.progress.job;
         if !seen.printed.contains("up\n") {
-            look_for(&world, job, "up\n").await;
+            poll_until(&world, job, "up\n").await;
         }
         world.kill(job, libc::SIGTERM).await.unwrap();
-        let seen = look(&world, job, LONG).await;
+        let seen = poll_output(&world, job, LONG_WAIT).await;
         assert_eq!(seen.printed, "bye\n");
-        assert_eq!(seen.code(), Some(Status::Code(8)));
+        assert_eq!(seen.code(), Some(CommandStatus::Code(8)));
         eventually("all are gone", async || {
             world.stats().await.unwrap().processes == 1
         })
         .await;
         // Input after the last one is refused.
-        let seen = say(&world, "s", "sleep 1000", SHORT).await;
+        let seen = run_in_session(&world, "s", "sleep 1000", SHORT_WAIT).await;
         let job = seen.progress.job;
         world
             .feed(job, Bytes::from_static(b"x"), true)
@@ -323,20 +348,20 @@ fn a_background_command_can_be_killed_with_all_it_started() {
 #[test]
 fn a_server_in_the_background_keeps_its_output_open() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "mkfifo fifo; (echo serving; read line < fifo; echo $line) & echo shell done";
-        let seen = say(&world, "s", script, LONG).await;
+        let seen = run_in_session(&world, "s", script, LONG_WAIT).await;
         // The shell has ended, but a process that it started has not.
-        assert_eq!(seen.code(), Some(Status::Code(0)));
+        assert_eq!(seen.code(), Some(CommandStatus::Code(0)));
         assert!(seen.printed.contains("shell done\n"), "{seen:?}");
         assert!(seen.progress.output_open);
         let job = seen.progress.job;
-        say(&world, "s", "echo last words > fifo", LONG).await;
+        run_in_session(&world, "s", "echo last words > fifo", LONG_WAIT).await;
         let mut all = seen.printed;
         loop {
-            let seen = look(&world, job, LONG).await;
+            let seen = poll_output(&world, job, LONG_WAIT).await;
             all.push_str(&seen.printed);
-            assert_eq!(seen.code(), Some(Status::Code(0)));
+            assert_eq!(seen.code(), Some(CommandStatus::Code(0)));
             if !seen.progress.output_open {
                 break;
             }
@@ -352,11 +377,11 @@ fn a_server_in_the_background_keeps_its_output_open() {
 #[test]
 fn what_nobody_asks_for_is_dropped_and_counted() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         // 40 MB, of which about the last megabyte is kept; the end is always complete.
         let script = "read go; i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/zero; \
                       i=$((i+1)); done; echo; echo the end; touch done; read go; exit 2";
-        let seen = say(&world, "s", script, SHORT).await;
+        let seen = run_in_session(&world, "s", script, SHORT_WAIT).await;
         let job = seen.progress.job;
         world
             .feed(job, Bytes::from_static(b"go\n"), false)
@@ -377,13 +402,16 @@ fn what_nobody_asks_for_is_dropped_and_counted() {
                 kept += bytes.len() as u64;
                 tail.extend_from_slice(&bytes);
             };
-            let progress = world.poll(job, SHORT, print).await.unwrap();
+            let progress = world.poll(job, SHORT_WAIT, print).await.unwrap();
             dropped += progress.dropped;
             if progress.exit.is_some() {
                 break progress;
             }
         };
-        assert_eq!(progress.exit.map(|exit| exit.status), Some(Status::Code(2)));
+        assert_eq!(
+            progress.exit.map(|exit| exit.status),
+            Some(CommandStatus::Code(2))
+        );
         assert_eq!(kept + dropped, 40_000_000 + "\nthe end\n".len() as u64);
         assert!(kept <= 2 << 20, "{kept}");
         assert!(tail.ends_with(b"\nthe end\n"));
@@ -394,11 +422,11 @@ fn what_nobody_asks_for_is_dropped_and_counted() {
 #[test]
 fn while_somebody_waits_nothing_is_dropped() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let mut length = 0;
         let print = |bytes: Bytes, _| length += bytes.len();
         let script = "head -c 30000000 /dev/zero";
-        let progress = world.shell("s", script, LONG, print).await.unwrap();
+        let progress = world.shell("s", script, LONG_WAIT, print).await.unwrap();
         assert_eq!((length, progress.dropped), (30_000_000, 0));
         world.end().await;
     });
@@ -407,18 +435,18 @@ fn while_somebody_waits_nothing_is_dropped() {
 #[test]
 fn one_that_never_stops_printing_holds_nobody() {
     within(async {
-        let world = World::new().await;
-        let seen = say(&world, "s", "yes", SHORT).await;
+        let world = TestSandbox::new().await;
+        let seen = run_in_session(&world, "s", "yes", SHORT_WAIT).await;
         assert_eq!(seen.progress.exit, None);
         let job = seen.progress.job;
-        let seen = look(&world, job, Duration::ZERO).await;
+        let seen = poll_output(&world, job, Duration::ZERO).await;
         assert_eq!(seen.progress.exit, None);
         world.kill(job, libc::SIGKILL).await.unwrap();
         // The same for a process that a command leaves behind.
-        let seen = say(&world, "s", "yes & echo started >&2", LONG).await;
-        assert_eq!(seen.code(), Some(Status::Code(0)));
+        let seen = run_in_session(&world, "s", "yes & echo started >&2", LONG_WAIT).await;
+        assert_eq!(seen.code(), Some(CommandStatus::Code(0)));
         assert!(seen.printed.contains("!started\n"));
-        let seen = look(&world, seen.progress.job, LONG).await;
+        let seen = poll_output(&world, seen.progress.job, LONG_WAIT).await;
         assert!(seen.progress.output_open);
         world.end().await;
     });
@@ -427,20 +455,20 @@ fn one_that_never_stops_printing_holds_nobody() {
 #[test]
 fn background_commands_are_bounded() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let nothing = Duration::ZERO;
         let mut jobs = Vec::new();
         for _ in 0..64 {
-            let seen = say(&world, "s", "read line", nothing).await;
+            let seen = run_in_session(&world, "s", "read line", nothing).await;
             assert_eq!(seen.progress.exit, None);
             jobs.push(seen.progress.job);
         }
-        let one_more = world.shell("s", "true", LONG, |_, _| {}).await;
+        let one_more = world.shell("s", "true", LONG_WAIT, |_, _| {}).await;
         assert_refused(one_more, RefusalKind::Limit, "64 commands are running");
         // An ended job frees its slot, polled or not.
         world.kill(jobs[0], libc::SIGKILL).await.unwrap();
         eventually("there is room again", async || {
-            world.shell("s", "true", LONG, |_, _| {}).await.is_ok()
+            world.shell("s", "true", LONG_WAIT, |_, _| {}).await.is_ok()
         })
         .await;
         world.end().await;
@@ -450,12 +478,12 @@ fn background_commands_are_bounded() {
 #[test]
 fn a_command_in_the_background_that_a_limit_killed_says_so() {
     within(async {
-        let world = World::with(|spec| spec.limits.disk = 8 << 20).await;
+        let world = TestSandbox::with(|spec| spec.limits.disk = 8 << 20).await;
         let script = "for i in 1 2 3 4 5 6; do head -c 4000000 /dev/zero > $i; done; sleep 1000";
-        let seen = say(&world, "s", script, LONG).await;
+        let seen = run_in_session(&world, "s", script, LONG_WAIT).await;
         let expect = Exit {
-            status: Status::Signal(9),
-            limit: Some(sandbox::request::Limit::Disk),
+            status: CommandStatus::Signal(9),
+            limit: Some(sandbox::request::GuestLimit::Disk),
         };
         assert_eq!(seen.progress.exit, Some(expect));
         world.end().await;

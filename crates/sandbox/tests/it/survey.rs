@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use sandbox::LONGEST_READ;
-use sandbox::request::{FileKind, List, Raw, RefusalKind, Surveyed, WriteMode};
+use sandbox::MAX_READ_BYTES;
+use sandbox::request::{ByteString, FileKind, ListRequest, RefusalKind, SurveyEntry, WriteMode};
 
 use crate::under_test::nature;
-use crate::world::{World, assert_refused, within};
+use crate::world::{TestSandbox, assert_refused, within};
 
-async fn survey(world: &World, path: &str, limit: u64) -> (Vec<Surveyed>, bool) {
+async fn survey(world: &TestSandbox, path: &str, limit: u64) -> (Vec<SurveyEntry>, bool) {
     let batches = world.survey(path, limit).await.unwrap();
     batches.collect().await.unwrap()
 }
@@ -17,7 +17,7 @@ async fn survey(world: &World, path: &str, limit: u64) -> (Vec<Surveyed>, bool) 
 #[test]
 fn a_survey_sees_everything_and_follows_nothing() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for (path, content) in [
             (".git/HEAD", "ref"),
             (".gitignore", "ignored\n"),
@@ -46,11 +46,15 @@ fn a_survey_sees_everything_and_follows_nothing() {
             b"link",
         ];
         assert_eq!((names, truncated), (expect.to_vec(), false));
-        let find = |name: &str| all.iter().find(|one| one.path == Raw::from(name)).unwrap();
+        let find = |name: &str| {
+            all.iter()
+                .find(|one| one.path == ByteString::from(name))
+                .unwrap()
+        };
         let metadata = fs::metadata(world.path("b/c")).unwrap();
         let nanoseconds = |seconds: i64, rest: i64| seconds * 1_000_000_000 + rest;
-        let expect = Surveyed {
-            path: Raw::from("b/c"),
+        let expect = SurveyEntry {
+            path: ByteString::from("b/c"),
             kind: FileKind::File,
             mode: 0o640,
             size: 5,
@@ -66,13 +70,16 @@ fn a_survey_sees_everything_and_follows_nothing() {
         assert_eq!(find("b/c"), &expect);
         assert!(expect.modified_ns < 0 && expect.changed_ns > 0);
         assert_eq!(find("fifo").kind, FileKind::Other);
-        assert_eq!(find("link").target, Some(Raw::from("/etc")));
+        assert_eq!(find("link").target, Some(ByteString::from("/etc")));
         assert_eq!(find("b").kind, FileKind::Folder);
 
         let (some, truncated) = survey(&world, ".", 3).await;
         assert_eq!((some.as_slice(), truncated), (&all[..3], true));
         assert!(!survey(&world, ".", 9).await.1);
-        assert_eq!(survey(&world, "b", 9).await.0[0].path, Raw::from("c"));
+        assert_eq!(
+            survey(&world, "b", 9).await.0[0].path,
+            ByteString::from("c")
+        );
         for (path, kind) in [
             ("nowhere", RefusalKind::NotFound),
             ("ignored", RefusalKind::WrongType),
@@ -87,7 +94,7 @@ fn a_survey_sees_everything_and_follows_nothing() {
 #[test]
 fn links_and_modes_can_be_put_back() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::write(world.path("file"), "old").unwrap();
         fs::create_dir(world.path("folder")).unwrap();
         let target = |name: &str| fs::read_link(world.path(name)).unwrap();
@@ -142,18 +149,18 @@ fn links_and_modes_can_be_put_back() {
 #[test]
 fn a_huge_file_is_not_read_by_mistake() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let file = fs::File::create(world.path("huge")).unwrap();
-        file.set_len(LONGEST_READ + 10).unwrap();
+        file.set_len(MAX_READ_BYTES + 10).unwrap();
         file.set_permissions(fs::Permissions::from_mode(0o666))
             .unwrap();
-        for length in [None, Some(u64::MAX), Some(LONGEST_READ + 1)] {
+        for length in [None, Some(u64::MAX), Some(MAX_READ_BYTES + 1)] {
             let refused = world.read_file("huge", 0, length).await;
             assert_refused(refused, RefusalKind::Limit, "it is longer than 64M");
         }
         let (metadata, part) = world.read_file("huge", 0, Some(10)).await.unwrap();
-        assert_eq!((metadata.size, part.len()), (LONGEST_READ + 10, 10));
-        let (_, rest) = world.read_file("huge", LONGEST_READ, None).await.unwrap();
+        assert_eq!((metadata.size, part.len()), (MAX_READ_BYTES + 10, 10));
+        let (_, rest) = world.read_file("huge", MAX_READ_BYTES, None).await.unwrap();
         assert_eq!(rest.len(), 10);
         // In pieces, completely.
         let mut reading = world.open_file("huge", 5, None).await.unwrap();
@@ -164,7 +171,7 @@ fn a_huge_file_is_not_read_by_mistake() {
         }
         assert_eq!(
             (length, reading.metadata.size),
-            (LONGEST_READ + 5, LONGEST_READ + 10)
+            (MAX_READ_BYTES + 5, MAX_READ_BYTES + 10)
         );
         world.end().await;
     });
@@ -173,7 +180,7 @@ fn a_huge_file_is_not_read_by_mistake() {
 #[test]
 fn a_list_can_show_hidden_files_and_only_those_that_match() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for path in [
             ".ci/x.yml",
             ".env",
@@ -190,8 +197,8 @@ fn a_list_can_show_hidden_files_and_only_those_that_match() {
         fs::write(world.path(".gitignore"), "out\n").unwrap();
         symlink("b", world.path("l.rs")).unwrap();
         let check = async |ignore, hidden, globs: &[&str], expect: &str| {
-            let request = List {
-                path: Raw::from("."),
+            let request = ListRequest {
+                path: ByteString::from("."),
                 depth: 9,
                 ignore,
                 hidden,
@@ -202,8 +209,8 @@ fn a_list_can_show_hidden_files_and_only_those_that_match() {
             let names: Vec<_> = entries.iter().map(|one| one.path.to_string()).collect();
             assert_eq!(names.join(" "), expect, "{ignore} {hidden} {globs:?}");
             for entry in entries {
-                let is_link = entry.path == Raw::from("l.rs");
-                assert_eq!(entry.target, is_link.then(|| Raw::from("b")));
+                let is_link = entry.path == ByteString::from("l.rs");
+                assert_eq!(entry.target, is_link.then(|| ByteString::from("b")));
             }
         };
         check(true, false, &[], "a.rs b b/c.rs b/d.txt l.rs").await;

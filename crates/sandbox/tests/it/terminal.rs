@@ -1,22 +1,22 @@
 //! Commands on a terminal: detection, size, keys, end of input.
 
 use bytes::Bytes;
-use sandbox::request::{Status, TerminalSize};
-use sandbox::{Command, Running};
+use sandbox::request::{CommandStatus, TerminalSize};
+use sandbox::{ExecCommand, RunningCommand};
 
 use crate::under_test::nature::{has_controlling_terminal, terminal_ends_input};
-use crate::world::{World, ended, rest, text, until, within};
+use crate::world::{TestSandbox, ended, rest, text, until, within};
 
-const SIZE: TerminalSize = TerminalSize {
+const TERMINAL_SIZE: TerminalSize = TerminalSize {
     rows: 33,
     columns: 121,
 };
 
-fn on_terminal(script: &str) -> Command {
-    Command::script(script).terminal(SIZE)
+fn on_terminal(script: &str) -> ExecCommand {
+    ExecCommand::script(script).terminal(TERMINAL_SIZE)
 }
 
-async fn press(running: &mut Running<'_>, keys: &'static [u8]) -> sandbox::Input {
+async fn press(running: &mut RunningCommand<'_>, keys: &'static [u8]) -> sandbox::CommandInput {
     let mut input = running.take_input().unwrap();
     input.write(Bytes::from_static(keys)).await.unwrap();
     input
@@ -25,7 +25,7 @@ async fn press(running: &mut Running<'_>, keys: &'static [u8]) -> sandbox::Input
 #[test]
 fn a_command_sees_a_terminal_of_its_own() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "for i in 0 1 2; do test -t $i && echo $i; done; stty size; tty; \
                       (: > /dev/tty) 2> /dev/null && echo controlling; echo err >&2; exit 6";
         let mut running = world.exec(on_terminal(script)).await.unwrap();
@@ -38,7 +38,7 @@ fn a_command_sees_a_terminal_of_its_own() {
         let expect = format!("0\r\n1\r\n2\r\n33 121\r\n/dev/pts/0\r\n{controlling}err\r\n");
         assert_eq!(text(&captured.stdout), expect);
         assert_eq!(text(&captured.stderr), "");
-        assert_eq!(captured.verdict, ended(Status::Code(6)));
+        assert_eq!(captured.verdict, ended(CommandStatus::Code(6)));
         // Without a terminal there is no `/dev/tty`.
         assert!(!world.sh(": > /dev/tty").await.verdict.success());
         world.end().await;
@@ -48,7 +48,7 @@ fn a_command_sees_a_terminal_of_its_own() {
 #[test]
 fn a_change_of_size_is_told() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = r#"exec perl -e '$| = 1; $SIG{WINCH} = sub { exec "stty size" };
                         print "ready\n"; sleep 1 while 1'"#;
         let mut running = world.exec(on_terminal(script)).await.unwrap();
@@ -59,12 +59,18 @@ fn a_change_of_size_is_told() {
         };
         running.remote().resize(size).await.unwrap();
         until(&mut running, "50 200").await;
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(0)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Code(0))
+        );
         // A size has no effect on a command without a terminal.
-        let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+        let mut running = world.exec(ExecCommand::new(["cat"]).stdin()).await.unwrap();
         running.remote().resize(size).await.unwrap();
         drop(running.take_input());
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(0)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Code(0))
+        );
         world.end().await;
     });
 }
@@ -72,7 +78,7 @@ fn a_change_of_size_is_told() {
 #[test]
 fn keys_become_signals() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         // Without a shell, whose reaction to an interrupt depends on its children.
         let waits = r#"exec perl -e '$| = 1; print "ready\n"; sleep 1 while 1'"#;
         for (key, signal) in [(b"\x03", 2), (b"\x1c", 3)] {
@@ -80,7 +86,7 @@ fn keys_become_signals() {
             until(&mut running, "ready").await;
             let _input = press(&mut running, key).await;
             let verdict = rest(&mut running).await.verdict;
-            assert_eq!(verdict, ended(Status::Signal(signal)));
+            assert_eq!(verdict, ended(CommandStatus::Signal(signal)));
         }
         let script = r#"exec perl -e '$| = 1; $SIG{INT} = sub { print "caught\n"; exit 5 };
                         print "ready\n"; sleep 1 while 1'"#;
@@ -88,7 +94,10 @@ fn keys_become_signals() {
         until(&mut running, "ready").await;
         let _input = press(&mut running, b"\x03").await;
         until(&mut running, "caught").await;
-        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(5)));
+        assert_eq!(
+            rest(&mut running).await.verdict,
+            ended(CommandStatus::Code(5))
+        );
         world.end().await;
     });
 }
@@ -96,7 +105,7 @@ fn keys_become_signals() {
 #[test]
 fn the_end_of_input_is_typed() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         for typed in ["", "a line\n", "two\nlines\n", "no newline", "a\nb"] {
             let script = "stty -echo; echo ready; cat; echo over";
             let mut running = world.exec(on_terminal(script)).await.unwrap();
@@ -113,7 +122,10 @@ fn the_end_of_input_is_typed() {
                     until(&mut running, &shown).await;
                 }
                 running.remote().signal(libc::SIGTERM).await.unwrap();
-                assert_eq!(rest(&mut running).await.verdict, ended(Status::Signal(15)));
+                assert_eq!(
+                    rest(&mut running).await.verdict,
+                    ended(CommandStatus::Signal(15))
+                );
                 continue;
             }
             let captured = rest(&mut running).await;
@@ -121,7 +133,7 @@ fn the_end_of_input_is_typed() {
                 text(&captured.stdout).ends_with(&format!("{shown}over\r\n")),
                 "{captured:?}"
             );
-            assert_eq!(captured.verdict, ended(Status::Code(0)));
+            assert_eq!(captured.verdict, ended(CommandStatus::Code(0)));
         }
         world.end().await;
     });
@@ -130,7 +142,7 @@ fn the_end_of_input_is_typed() {
 #[test]
 fn a_terminal_carries_much_and_its_children_hold_nobody_up() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         let script = "stty -opost; sleep 1000 & head -c 3000000 /dev/zero";
         let mut running = world.exec(on_terminal(script)).await.unwrap();
         assert_eq!(rest(&mut running).await.stdout.len(), 3_000_000);

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use sandbox::Batches;
-use sandbox::request::{Change, ChangeKind, Raw, RefusalKind};
+use sandbox::BatchStream;
+use sandbox::request::{ByteString, PathChange, PathChangeKind, RefusalKind};
 
 use crate::under_test::nature;
-use crate::world::{World, assert_refused, within};
+use crate::world::{TestSandbox, assert_refused, within};
 
 /// Reads until this change arrives.
-async fn see(changes: &mut Batches<Change>, path: &str, kind: ChangeKind) {
-    let expect = Change {
-        path: Raw::from(path),
+async fn wait_for_change(changes: &mut BatchStream<PathChange>, path: &str, kind: PathChangeKind) {
+    let expect = PathChange {
+        path: ByteString::from(path),
         kind,
     };
     loop {
@@ -25,40 +25,40 @@ async fn see(changes: &mut Batches<Change>, path: &str, kind: ChangeKind) {
 #[test]
 fn changes_are_seen_wherever_they_happen() {
     within(async {
-        use ChangeKind::{Created, Modified, Removed};
-        let world = World::new().await;
+        use PathChangeKind::{Created, Modified, Removed};
+        let world = TestSandbox::new().await;
         fs::create_dir_all(world.path("old/deep")).unwrap();
         let mut changes = world.watch(".").await.unwrap();
         // Each change only after the previous one arrived, so that none is merged.
         world.text("echo 1 > file").await;
-        see(&mut changes, "file", Created).await;
+        wait_for_change(&mut changes, "file", Created).await;
         world.text("echo 2 >> file").await;
-        see(&mut changes, "file", Modified).await;
+        wait_for_change(&mut changes, "file", Modified).await;
         world.text("mv file other").await;
-        see(&mut changes, "other", Created).await;
+        wait_for_change(&mut changes, "other", Created).await;
         world.text("rm other").await;
-        see(&mut changes, "other", Removed).await;
+        wait_for_change(&mut changes, "other", Removed).await;
         world.text("echo > old/deep/file").await;
-        see(&mut changes, "old/deep/file", Created).await;
+        wait_for_change(&mut changes, "old/deep/file", Created).await;
         // A file in a folder that is created at the same moment.
         world
             .text("mkdir -p new/deeper; echo > new/deeper/file")
             .await;
-        see(&mut changes, "new/deeper/file", Created).await;
+        wait_for_change(&mut changes, "new/deeper/file", Created).await;
         world.text("echo 1 >> new/deeper/file").await;
-        see(&mut changes, "new/deeper/file", Modified).await;
+        wait_for_change(&mut changes, "new/deeper/file", Modified).await;
         world.text("rm -r new").await;
-        see(&mut changes, "new", Removed).await;
+        wait_for_change(&mut changes, "new", Removed).await;
         // Changes by the owner through the guest count too, and changes on the host where they are
         // visible.
         world
             .write_file("written", "x", sandbox::request::WriteMode::Replace)
             .await
             .unwrap();
-        see(&mut changes, "written", Created).await;
+        wait_for_change(&mut changes, "written", Created).await;
         fs::write(world.path("outside"), "x").unwrap();
         if nature::watches_the_host() {
-            see(&mut changes, "outside", Created).await
+            wait_for_change(&mut changes, "outside", Created).await
         } else {
             assert_eq!(world.text("cat outside").await, "x")
         }
@@ -70,7 +70,7 @@ fn changes_are_seen_wherever_they_happen() {
 #[test]
 fn many_watches_stand_side_by_side_and_end_when_dropped() {
     within(async {
-        let world = World::new().await;
+        let world = TestSandbox::new().await;
         fs::create_dir(world.path("a")).unwrap();
         fs::write(world.path("file"), "").unwrap();
         // More than the kernel's limit per user, one after the other.
@@ -80,11 +80,11 @@ fn many_watches_stand_side_by_side_and_end_when_dropped() {
         let mut a = world.watch("a").await.unwrap();
         let mut all = world.watch(".").await.unwrap();
         world.text("touch a/new").await;
-        see(&mut a, "new", ChangeKind::Created).await;
-        see(&mut all, "a/new", ChangeKind::Created).await;
+        wait_for_change(&mut a, "new", PathChangeKind::Created).await;
+        wait_for_change(&mut all, "a/new", PathChangeKind::Created).await;
         let mut file = world.watch("file").await.unwrap();
         world.text("echo 1 > file").await;
-        see(&mut file, "", ChangeKind::Modified).await;
+        wait_for_change(&mut file, "", PathChangeKind::Modified).await;
         let refused = world.watch("nowhere").await;
         assert_refused(
             refused,

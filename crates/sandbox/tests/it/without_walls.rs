@@ -5,17 +5,17 @@
 
 use std::time::Duration;
 
-use sandbox::request::Status;
-use sandbox::{Backend, Command, Enforcer, LimitKind, Sandbox, SandboxError, SandboxSpec};
+use sandbox::request::CommandStatus;
+use sandbox::{Backend, ExecCommand, LimitEnforcer, LimitKind, Sandbox, SandboxError, SandboxSpec};
 
 use crate::world::{
-    World, ended, eventually, marker, process_with, processes_with, text, until, within,
+    TestSandbox, ended, eventually, marker, process_with, processes_with, text, until, within,
 };
 
 #[test]
 fn commands_run_as_the_caller_and_end_with_the_handle() {
     within(async {
-        let world = World::with(|spec| {
+        let world = TestSandbox::with(|spec| {
             spec.backend = Backend::None;
             spec.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
         })
@@ -24,8 +24,8 @@ fn commands_run_as_the_caller_and_end_with_the_handle() {
         assert!(world.description().walls.is_empty());
         for one in &world.description().limits {
             let expect = match one.limit {
-                LimitKind::WallTime | LimitKind::Output => Enforcer::Guest,
-                _ => Enforcer::Nothing,
+                LimitKind::WallTime | LimitKind::Output => LimitEnforcer::Guest,
+                _ => LimitEnforcer::Nothing,
             };
             assert_eq!(one.enforcer, expect, "{one:?}");
         }
@@ -34,15 +34,18 @@ fn commands_run_as_the_caller_and_end_with_the_handle() {
         let folder = world.folder.path().canonicalize().unwrap();
         assert_eq!(world.text("pwd").await, format!("{}\n", folder.display()));
         let command =
-            Command::script("echo up; sleep 1000").timeout(Some(Duration::from_millis(200)));
+            ExecCommand::script("echo up; sleep 1000").timeout(Some(Duration::from_millis(200)));
         let captured = world.run(command).await.unwrap();
         assert_eq!(text(&captured.stdout), "up\n");
         assert_eq!(captured.verdict.limit, Some(LimitKind::WallTime));
-        assert_eq!(world.sh("exit 3").await.verdict, ended(Status::Code(3)));
+        assert_eq!(
+            world.sh("exit 3").await.verdict,
+            ended(CommandStatus::Code(3))
+        );
 
         let marker = marker("no-walls");
         let script = "echo up; read line";
-        let command = Command::new(["sh", "-c", script, &marker]).stdin();
+        let command = ExecCommand::new(["sh", "-c", script, &marker]).stdin();
         let mut running = world.exec(command).await.unwrap();
         until(&mut running, "up").await;
         process_with(&marker).await;

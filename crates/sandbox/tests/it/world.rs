@@ -6,16 +6,19 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbox::request::{Refusal, RefusalKind, Status};
-use sandbox::{Captured, Command, Output, Running, Sandbox, SandboxError, SandboxSpec, Verdict};
+use sandbox::request::{CommandStatus, Refusal, RefusalKind};
+use sandbox::{
+    CapturedOutput, CommandEvent, CommandResult, ExecCommand, RunningCommand, Sandbox,
+    SandboxError, SandboxSpec,
+};
 use tempfile::TempDir;
 
 use crate::under_test::traces::Traces;
 use crate::under_test::{self, nature};
 
 /// Timeout of a test, far above its normal time.
-fn patience() -> Duration {
-    nature::patience(Duration::from_secs(100))
+fn test_timeout() -> Duration {
+    nature::scaled_timeout(Duration::from_secs(100))
 }
 
 /// Runs a test to its end, or fails it after a timeout.
@@ -26,7 +29,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         .build()
         .unwrap()
         .block_on(async {
-            tokio::time::timeout(patience(), test)
+            tokio::time::timeout(test_timeout(), test)
                 .await
                 .expect("the test hangs");
         });
@@ -34,7 +37,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
 
 /// Waits for a condition that has no event.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let give_up = Instant::now() + patience() / 2;
+    let give_up = Instant::now() + test_timeout() / 2;
     while !condition().await {
         assert!(Instant::now() < give_up, "never came about: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -51,12 +54,12 @@ pub(crate) fn marker(name: &str) -> String {
 }
 
 /// A sandbox and its workspace.
-pub(crate) struct World {
+pub(crate) struct TestSandbox {
     pub(crate) sandbox: Sandbox,
     pub(crate) folder: TempDir,
 }
 
-impl Deref for World {
+impl Deref for TestSandbox {
     type Target = Sandbox;
 
     fn deref(&self) -> &Sandbox {
@@ -64,7 +67,7 @@ impl Deref for World {
     }
 }
 
-impl World {
+impl TestSandbox {
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
     }
@@ -87,8 +90,8 @@ impl World {
         Traces::of(self.folder.path())
     }
 
-    pub(crate) async fn sh(&self, script: &str) -> Captured {
-        self.run(Command::script(script)).await.unwrap()
+    pub(crate) async fn sh(&self, script: &str) -> CapturedOutput {
+        self.run(ExecCommand::script(script)).await.unwrap()
     }
 
     /// The output of a script, which must succeed.
@@ -107,8 +110,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-pub(crate) fn ended(status: Status) -> Verdict {
-    Verdict {
+pub(crate) fn ended(status: CommandStatus) -> CommandResult {
+    CommandResult {
         status,
         limit: None,
     }
@@ -134,13 +137,13 @@ pub(crate) fn assert_refused<T: std::fmt::Debug>(
 }
 
 /// Reads until standard output contains the expected text.
-pub(crate) async fn until(running: &mut Running<'_>, expect: &str) -> String {
+pub(crate) async fn until(running: &mut RunningCommand<'_>, expect: &str) -> String {
     let mut seen = Vec::new();
     loop {
         match running.next().await.unwrap() {
-            Output::Stdout(bytes) => seen.extend_from_slice(&bytes),
-            Output::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
-            Output::Ended(verdict) => panic!("{verdict:?} after {}", text(&seen)),
+            CommandEvent::Stdout(bytes) => seen.extend_from_slice(&bytes),
+            CommandEvent::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
+            CommandEvent::Ended(verdict) => panic!("{verdict:?} after {}", text(&seen)),
         }
         let so_far = String::from_utf8_lossy(&seen);
         if so_far.contains(expect) {
@@ -150,14 +153,14 @@ pub(crate) async fn until(running: &mut Running<'_>, expect: &str) -> String {
 }
 
 /// Reads to the end.
-pub(crate) async fn rest(running: &mut Running<'_>) -> Captured {
+pub(crate) async fn rest(running: &mut RunningCommand<'_>) -> CapturedOutput {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         match running.next().await.unwrap() {
-            Output::Stdout(bytes) => stdout.extend_from_slice(&bytes),
-            Output::Stderr(bytes) => stderr.extend_from_slice(&bytes),
-            Output::Ended(verdict) => {
-                return Captured {
+            CommandEvent::Stdout(bytes) => stdout.extend_from_slice(&bytes),
+            CommandEvent::Stderr(bytes) => stderr.extend_from_slice(&bytes),
+            CommandEvent::Ended(verdict) => {
+                return CapturedOutput {
                     stdout,
                     stderr,
                     verdict,

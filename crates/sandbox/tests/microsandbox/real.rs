@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use sandbox::Sandbox;
 use serde_json::Value;
 
-use crate::scene::{Scene, msb, words};
+use crate::scene::{Fixture, msb, words};
 
-fn ask(scene: &Scene, arguments: &[&str]) -> Output {
+fn ask(scene: &Fixture, arguments: &[&str]) -> Output {
     let home = scene.path("cache/microsandbox/home");
     let mut command = Command::new(msb());
     command.args(arguments).env("MSB_HOME", &home);
@@ -21,7 +21,7 @@ fn json(output: &Output) -> Option<Value> {
 }
 
 /// The only sandbox that `msb` lists, once it does.
-async fn configuration(scene: &Scene) -> Value {
+async fn configuration(scene: &Fixture) -> Value {
     let give_up = Instant::now() + Duration::from_secs(30);
     loop {
         let listed = json(&ask(scene, &["list", "--format", "json"]));
@@ -39,7 +39,7 @@ async fn configuration(scene: &Scene) -> Value {
 /// With KVM the sandbox works. Without it, `msb` reports that, on one line.
 #[tokio::test(flavor = "multi_thread")]
 async fn msb_takes_what_it_is_told_and_its_own_error_is_one_line() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let mut spec = scene.spec(&msb());
     spec.limits.memory = 300 << 20;
     spec.limits.cpus = 0.5;
@@ -72,7 +72,7 @@ async fn msb_takes_what_it_is_told_and_its_own_error_is_one_line() {
     }
     match starting.await.unwrap() {
         Ok(sandbox) => {
-            let ran = sandbox.run(sandbox::Command::new(["/bin/true"])).await;
+            let ran = sandbox.run(sandbox::ExecCommand::new(["/bin/true"])).await;
             assert!(ran.unwrap().verdict.success());
             sandbox.end().await;
         }
@@ -92,7 +92,7 @@ async fn msb_takes_what_it_is_told_and_its_own_error_is_one_line() {
 
 #[tokio::test]
 async fn what_is_missing_is_named() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let check = async |spec, expect: &str, hint: &str| {
         let error = Sandbox::start(spec).await.unwrap_err();
         let (said, given) = (words(&error), error.hint().unwrap_or_default());

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use sandbox::{Backend, Provisions, RootSpec, SandboxSpec};
+use sandbox::{Backend, BackendConfig, RootSpec, SandboxSpec};
 use tempfile::TempDir;
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     place: TempDir,
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new() -> Self {
         // In `/tmp`, because `msb` has sockets below, whose paths must be short.
         let place = tempfile::tempdir_in("/tmp").unwrap();
@@ -29,9 +29,9 @@ impl Scene {
 
     /// With the host's own programs as the image, which are only read.
     pub(crate) fn spec(&self, msb: &Path) -> SandboxSpec {
-        let mut provisions = Provisions {
+        let mut provisions = BackendConfig {
             cache: self.path("cache"),
-            ..Provisions::default()
+            ..BackendConfig::default()
         };
         provisions.machines.microsandbox = msb.to_owned();
         // Lets `msb` itself find out whether a machine runs.

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbox::{Command, Sandbox, SandboxSpec};
+use sandbox::{ExecCommand, Sandbox, SandboxSpec};
 
-use crate::scene::{Scene, words};
+use crate::scene::{Fixture, words};
 
 /// Accepts only the calls of the backend. `run` stores its arguments and holds the "machine" until
 /// its input ends; `exec` makes the mounts and runs the command there.
-const MSB: &str = r#"#!/bin/bash
+const MSB_SCRIPT: &str = r#"#!/bin/bash
 set -euo pipefail
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 [ "$HOME" = "$MSB_HOME" ] || { echo "error: not a home of its own" >&2; exit 2; }
@@ -77,9 +77,9 @@ fn programs(image: &Path) {
     }
 }
 
-fn spec(scene: &Scene) -> SandboxSpec {
+fn spec(scene: &Fixture) -> SandboxSpec {
     programs(&scene.path("image"));
-    scene.spec(&scene.script("msb", MSB))
+    scene.spec(&scene.script("msb", MSB_SCRIPT))
 }
 
 async fn start(spec: SandboxSpec) -> Sandbox {
@@ -87,8 +87,10 @@ async fn start(spec: SandboxSpec) -> Sandbox {
     started.unwrap_or_else(|error| panic!("{}", words(&error)))
 }
 
-async fn say(sandbox: &Sandbox, script: &str) -> String {
-    let ran = sandbox.run(Command::new(["/bin/sh", "-c", script])).await;
+async fn run_script(sandbox: &Sandbox, script: &str) -> String {
+    let ran = sandbox
+        .run(ExecCommand::new(["/bin/sh", "-c", script]))
+        .await;
     let ran = ran.unwrap();
     assert!(ran.verdict.success(), "{ran:?}");
     String::from_utf8(ran.stdout).unwrap()
@@ -96,11 +98,11 @@ async fn say(sandbox: &Sandbox, script: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_link_over_the_streams_carries_everything() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let sandbox = start(spec(&scene)).await;
-    assert_eq!(say(&sandbox, "pwd").await, "/workspace\n");
-    assert_eq!(say(&sandbox, "cat /etc/motd").await, "of the image");
-    say(&sandbox, "echo inside > made").await;
+    assert_eq!(run_script(&sandbox, "pwd").await, "/workspace\n");
+    assert_eq!(run_script(&sandbox, "cat /etc/motd").await, "of the image");
+    run_script(&sandbox, "echo inside > made").await;
     assert_eq!(
         fs::read_to_string(scene.path("workspace/made")).unwrap(),
         "inside\n"
@@ -111,7 +113,7 @@ async fn the_link_over_the_streams_carries_everything() {
         .collect();
     fs::write(scene.path("workspace/bytes"), &bytes).unwrap();
     let ran = sandbox
-        .run(Command::new(["/bin/cat", "bytes"]))
+        .run(ExecCommand::new(["/bin/cat", "bytes"]))
         .await
         .unwrap();
     assert!(ran.stdout == bytes);
@@ -128,7 +130,7 @@ async fn the_link_over_the_streams_carries_everything() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_sandbox_goes_too() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let sandbox = start(spec(&scene)).await;
     assert_eq!(scene.leftovers().len(), 1);
     drop(sandbox);
@@ -141,7 +143,7 @@ async fn a_dropped_sandbox_goes_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_host_left_is_swept() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let spec = spec(&scene);
     // A process that never existed: no process started at that time.
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
@@ -163,7 +165,7 @@ async fn what_a_dead_host_left_is_swept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_in_its_own_words() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let check = async |msb: &str, expect: &str| {
         let mut spec = spec(&scene);
         let mut provisions = (*spec.provisions).clone();

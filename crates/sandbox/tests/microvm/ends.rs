@@ -5,14 +5,14 @@ use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbox::{Command, Sandbox};
+use sandbox::{ExecCommand, Sandbox};
 
-use crate::scene::{Scene, machines_on, text, within};
+use crate::scene::{Fixture, machines_on, text, within};
 
 #[test]
 fn a_machine_that_dies_ends_the_sandbox_and_leaves_what_was_written() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let workspace = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(scene.spec(workspace.path())).await.unwrap();
         text(&sandbox, "echo kept > /workspace/file").await;
@@ -25,7 +25,7 @@ fn a_machine_that_dies_ends_the_sandbox_and_leaves_what_was_written() {
         }
         // The link ends by itself, and requests fail.
         loop {
-            match sandbox.run(Command::new(["/bin/true"])).await {
+            match sandbox.run(ExecCommand::new(["/bin/true"])).await {
                 Ok(_) => {}
                 Err(error) => {
                     assert!(error.is_final(), "{error}");
@@ -42,12 +42,12 @@ fn a_machine_that_dies_ends_the_sandbox_and_leaves_what_was_written() {
 #[test]
 fn a_command_that_writes_until_the_end_loses_nothing() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let workspace = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(scene.spec(workspace.path())).await.unwrap();
         // A command that still writes when the sandbox ends.
         let script = "exec 3>/workspace/log; i=0; while true; do i=$((i+1)); echo $i >&3; done";
-        let running = sandbox.exec(Command::script(script)).await.unwrap();
+        let running = sandbox.exec(ExecCommand::script(script)).await.unwrap();
         let log = workspace.path().join("log");
         while fs::metadata(&log).map_or(0, |found| found.len()) < 64 {
             tokio::task::yield_now().await;

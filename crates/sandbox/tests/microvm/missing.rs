@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sandbox::{Provisions, Sandbox};
+use sandbox::{BackendConfig, Sandbox};
 
-use crate::scene::{Scene, within};
+use crate::scene::{Fixture, within};
 
 #[test]
 fn what_is_missing_is_named() {
     within(async {
-        let check = async |change: fn(&mut Provisions), says: &str, advice: &str| {
-            let scene = Scene::shared();
+        let check = async |change: fn(&mut BackendConfig), says: &str, advice: &str| {
+            let scene = Fixture::shared();
             let workspace = tempfile::tempdir().unwrap();
             let mut spec = scene.spec(workspace.path());
-            let mut provisions = Provisions::clone(&spec.provisions);
+            let mut provisions = BackendConfig::clone(&spec.provisions);
             change(&mut provisions);
             spec.provisions = Arc::new(provisions);
             let error = Sandbox::start(spec).await.unwrap_err();
@@ -23,13 +23,13 @@ fn what_is_missing_is_named() {
             let hint = error.hint().unwrap_or_default();
             assert!(hint.contains(advice), "{hint}");
         };
-        let kernel = |provisions: &mut Provisions| {
+        let kernel = |provisions: &mut BackendConfig| {
             provisions.machines.kernel = Some(Path::new("/nowhere/kernel").into());
         };
-        let qemu = |provisions: &mut Provisions| {
+        let qemu = |provisions: &mut BackendConfig| {
             provisions.machines.qemu = "qemu-of-nobody".into();
         };
-        let image = |provisions: &mut Provisions| provisions.default_image = None;
+        let image = |provisions: &mut BackendConfig| provisions.default_image = None;
         check(
             kernel,
             "kernel `/nowhere/kernel` cannot be read",

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbox::{LimitKind, Limits, Pool, Sandbox};
+use sandbox::{LimitKind, MachinePool, Sandbox, SandboxLimits};
 
-use crate::scene::{Scene, machines_on, text, within};
+use crate::scene::{Fixture, machines_on, text, within};
 
 #[test]
 fn a_machine_that_waits_is_taken_with_its_workspace_and_replaced() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let folder = tempfile::tempdir().unwrap();
         let (jobs, waiting) = (folder.path().join("jobs"), folder.path().join("pool"));
         fs::create_dir(&jobs).unwrap();
-        let pool = Arc::new(Pool::start(scene.spec(&jobs), 1, &waiting).unwrap());
+        let pool = Arc::new(MachinePool::start(scene.spec(&jobs), 1, &waiting).unwrap());
         pool.filled().await;
         let workspace = jobs.join("one");
         fs::create_dir(&workspace).unwrap();
@@ -58,11 +58,11 @@ fn a_machine_that_waits_is_taken_with_its_workspace_and_replaced() {
 #[test]
 fn a_machine_that_died_while_it_waited_is_nobodys_failure() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let folder = tempfile::tempdir().unwrap();
         let (workspace, waiting) = (folder.path().join("job"), folder.path().join("pool"));
         fs::create_dir(&workspace).unwrap();
-        let pool = Arc::new(Pool::start(scene.spec(&workspace), 1, &waiting).unwrap());
+        let pool = Arc::new(MachinePool::start(scene.spec(&workspace), 1, &waiting).unwrap());
         pool.filled().await;
         for machine in machines_on(folder.path()) {
             kill(Pid::from_raw(machine as i32), Signal::SIGKILL).unwrap();
@@ -80,11 +80,11 @@ fn a_machine_that_died_while_it_waited_is_nobodys_failure() {
 #[test]
 fn a_machine_serves_smaller_limits_and_no_larger_ones() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let folder = tempfile::tempdir().unwrap();
         let waiting = folder.path().join("pool");
-        let pool = Arc::new(Pool::start(scene.spec(folder.path()), 1, &waiting).unwrap());
-        let check = async |name: &str, change: fn(&mut Limits), fits: bool| {
+        let pool = Arc::new(MachinePool::start(scene.spec(folder.path()), 1, &waiting).unwrap());
+        let check = async |name: &str, change: fn(&mut SandboxLimits), fits: bool| {
             pool.filled().await;
             let workspace = folder.path().join(name);
             fs::create_dir(&workspace).unwrap();

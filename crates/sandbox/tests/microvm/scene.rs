@@ -10,11 +10,11 @@ use std::process::Command as Program;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sandbox::{Backend, Command, Provisions, Sandbox, SandboxSpec};
+use sandbox::{Backend, BackendConfig, ExecCommand, Sandbox, SandboxSpec};
 use tempfile::TempDir;
 
 /// Timeout of a test: booting an emulated machine on a busy host is slow.
-const PATIENCE: Duration = Duration::from_secs(500);
+const TEST_TIMEOUT: Duration = Duration::from_secs(500);
 
 const PROGRAMS: &[&str] = &["bash", "sh", "true", "cat", "date", "uname", "od", "head"];
 
@@ -25,7 +25,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         .build()
         .unwrap()
         .block_on(async {
-            tokio::time::timeout(PATIENCE, test)
+            tokio::time::timeout(TEST_TIMEOUT, test)
                 .await
                 .expect("the test hangs");
         });
@@ -76,14 +76,14 @@ fn cache() -> TempDir {
 }
 
 /// A cache and the machines that use it.
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) cache: PathBuf,
     image: PathBuf,
     /// Removed with the last user.
     _folder: Option<TempDir>,
 }
 
-impl Scene {
+impl Fixture {
     /// A cache that all tests of this program share, so that only a few of them boot.
     pub(crate) fn shared() -> Self {
         static CACHE: OnceLock<TempDir> = OnceLock::new();
@@ -106,7 +106,7 @@ impl Scene {
     }
 
     /// With the cache and image of another process.
-    pub(crate) fn of_another(cache: PathBuf, image: PathBuf) -> Self {
+    pub(crate) fn from_other_process(cache: PathBuf, image: PathBuf) -> Self {
         Self {
             cache,
             image,
@@ -120,10 +120,10 @@ impl Scene {
         spec.backend = Backend::Microvm;
         spec.limits.memory = 128 << 20;
         spec.limits.cpus = 1.0;
-        spec.provisions = Arc::new(Provisions {
+        spec.provisions = Arc::new(BackendConfig {
             cache: self.cache.clone(),
             default_image: Some(self.image.clone()),
-            ..Provisions::default()
+            ..BackendConfig::default()
         });
         spec
     }
@@ -140,7 +140,7 @@ impl Scene {
 
 /// The output of a script, which must succeed.
 pub(crate) async fn text(sandbox: &Sandbox, script: &str) -> String {
-    let captured = sandbox.run(Command::script(script)).await.unwrap();
+    let captured = sandbox.run(ExecCommand::script(script)).await.unwrap();
     assert!(captured.verdict.success(), "{script}: {captured:?}");
     String::from_utf8(captured.stdout).unwrap()
 }

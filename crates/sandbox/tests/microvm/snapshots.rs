@@ -6,16 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbox::Sandbox;
 
-use crate::scene::{Scene, image, text, within};
+use crate::scene::{Fixture, image, text, within};
 
 /// Variables that pass the cache and the image to the other process.
-const CACHE: &str = "HOTCELL_TEST_MACHINE_CACHE";
-const IMAGE: &str = "HOTCELL_TEST_MACHINE_IMAGE";
+const CACHE_VARIABLE: &str = "HOTCELL_TEST_MACHINE_CACHE";
+const IMAGE_VARIABLE: &str = "HOTCELL_TEST_MACHINE_IMAGE";
 
 #[test]
 fn machines_from_one_snapshot_have_their_own_randomness_and_the_right_time() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let mut drawn = Vec::new();
         for _ in 0..2 {
             let workspace = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn machines_from_one_snapshot_have_their_own_randomness_and_the_right_time() {
 #[test]
 fn the_kernel_inside_is_another_and_there_is_no_network_device() {
     within(async {
-        let scene = Scene::shared();
+        let scene = Fixture::shared();
         let workspace = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(scene.spec(workspace.path())).await.unwrap();
         let here = fs::read_to_string("/proc/sys/kernel/version").unwrap();
@@ -63,7 +63,7 @@ fn the_kernel_inside_is_another_and_there_is_no_network_device() {
 #[test]
 fn walls_from_a_snapshot_are_those_of_the_sandbox_that_arrives() {
     within(async {
-        let scene = Scene::new();
+        let scene = Fixture::new();
         // The first makes the snapshot; the others change limits of their walls.
         for (open_files, disk, mode) in [
             (128, 1 << 30, 0o755),
@@ -96,7 +96,7 @@ fn walls_from_a_snapshot_are_those_of_the_sandbox_that_arrives() {
 #[test]
 fn many_at_once_boot_one_and_a_snapshot_that_is_broken_is_made_anew() {
     within(async {
-        let scene = Scene::new();
+        let scene = Fixture::new();
         let workspaces: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
         let starts = workspaces
             .iter()
@@ -117,8 +117,8 @@ fn many_at_once_boot_one_and_a_snapshot_that_is_broken_is_made_anew() {
         // This program itself, even if the file at its path was replaced.
         let run = std::process::Command::new("/proc/self/exe")
             .args(["--exact", "snapshots::in_another_process", "--ignored"])
-            .env(CACHE, &scene.cache)
-            .env(IMAGE, image())
+            .env(CACHE_VARIABLE, &scene.cache)
+            .env(IMAGE_VARIABLE, image())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&run.stdout);
@@ -134,7 +134,7 @@ fn many_at_once_boot_one_and_a_snapshot_that_is_broken_is_made_anew() {
 fn in_another_process() {
     let path = |name| std::env::var_os(name).unwrap().into();
     within(async {
-        let scene = Scene::of_another(path(CACHE), path(IMAGE));
+        let scene = Fixture::from_other_process(path(CACHE_VARIABLE), path(IMAGE_VARIABLE));
         let workspace = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(scene.spec(workspace.path())).await.unwrap();
         assert_eq!(text(&sandbox, "echo works").await, "works\n");

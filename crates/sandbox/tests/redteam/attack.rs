@@ -2,15 +2,16 @@
 
 use std::pin::Pin;
 
-use sandbox::{LimitKind, SandboxError, SandboxSpec, Verdict};
+use sandbox::{CommandResult, LimitKind, SandboxError, SandboxSpec};
 
-use crate::scene::{Props, Scene};
+use crate::scene::{AttackFixture, HostSurroundings};
 
 /// A result, or what is wrong.
-pub(crate) type Finding<T = ()> = Result<T, String>;
+pub(crate) type CheckResult<T = ()> = Result<T, String>;
 
 /// The future of a driver.
-pub(crate) type Driven<'a> = Pin<Box<dyn Future<Output = Finding<Outcome>> + Send + 'a>>;
+pub(crate) type DriverFuture<'a> =
+    Pin<Box<dyn Future<Output = CheckResult<AttackOutcome>> + Send + 'a>>;
 
 /// An attack and its expected result.
 #[derive(Clone, Copy)]
@@ -19,20 +20,20 @@ pub(crate) struct Attack {
     pub(crate) number: u32,
     /// Its name in the hostile program.
     pub(crate) name: &'static str,
-    pub(crate) expect: Expect,
+    pub(crate) expect: ExpectedEnd,
     /// Changes the sandbox before it starts.
-    pub(crate) tune: fn(&mut SandboxSpec, &Props),
+    pub(crate) tune: fn(&mut SandboxSpec, &HostSurroundings),
     /// The host's part; [`run`] for attacks in which the host only watches.
-    pub(crate) drive: fn(&Scene) -> Driven<'_>,
+    pub(crate) drive: fn(&AttackFixture) -> DriverFuture<'_>,
     /// Whether the backend under test has the attacked feature.
     pub(crate) applies: fn() -> bool,
     /// Checks the host afterwards, in addition to the checks after every attack.
-    pub(crate) outside: fn(&Scene, &Outcome) -> Finding,
+    pub(crate) outside: fn(&AttackFixture, &AttackOutcome) -> CheckResult,
 }
 
 /// How an attack must end. In all cases it must not have printed `BREACH`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Expect {
+pub(crate) enum ExpectedEnd {
     /// It ran to its end and every attempt failed.
     Held,
     /// A limit of this kind ended it.
@@ -45,30 +46,30 @@ pub(crate) enum Expect {
     DrivenToItsEnd,
 }
 
-impl Expect {
+impl ExpectedEnd {
     /// Whether the same sandbox must keep working.
-    pub(crate) fn survives(self) -> bool {
+    pub(crate) fn must_survive(self) -> bool {
         self != Self::DrivenToItsEnd
     }
 }
 
 /// What an attack printed and how it ended.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct AttackOutcome {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     /// `None` if the sandbox is gone.
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<CommandResult>,
     pub(crate) error: Option<String>,
 }
 
-impl Outcome {
+impl AttackOutcome {
     /// For a driver that has already checked everything.
     pub(crate) fn nothing() -> Self {
         Self::default()
     }
 
-    pub(crate) fn from_run(run: Result<sandbox::Captured, SandboxError>) -> Self {
+    pub(crate) fn from_run(run: Result<sandbox::CapturedOutput, SandboxError>) -> Self {
         match run {
             Ok(captured) => Self {
                 stdout: captured.stdout,
@@ -95,10 +96,10 @@ impl Outcome {
 }
 
 /// Runs the attack with the arguments that every attack gets.
-pub(crate) fn run(scene: &Scene) -> Driven<'_> {
+pub(crate) fn run(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let command = scene.hostile(scene.attack.name, &[]);
-        Ok(Outcome::from_run(scene.sandbox().run(command).await))
+        Ok(AttackOutcome::from_run(scene.sandbox().run(command).await))
     })
 }
 
@@ -107,7 +108,7 @@ impl Attack {
         Self {
             number,
             name,
-            expect: Expect::Held,
+            expect: ExpectedEnd::Held,
             tune: |_, _| {},
             drive: run,
             applies: || true,
@@ -115,17 +116,17 @@ impl Attack {
         }
     }
 
-    pub(crate) const fn expect(mut self, expect: Expect) -> Self {
+    pub(crate) const fn expect(mut self, expect: ExpectedEnd) -> Self {
         self.expect = expect;
         self
     }
 
-    pub(crate) const fn tune(mut self, tune: fn(&mut SandboxSpec, &Props)) -> Self {
+    pub(crate) const fn tune(mut self, tune: fn(&mut SandboxSpec, &HostSurroundings)) -> Self {
         self.tune = tune;
         self
     }
 
-    pub(crate) const fn drive(mut self, drive: fn(&Scene) -> Driven<'_>) -> Self {
+    pub(crate) const fn drive(mut self, drive: fn(&AttackFixture) -> DriverFuture<'_>) -> Self {
         self.drive = drive;
         self
     }
@@ -135,7 +136,10 @@ impl Attack {
         self
     }
 
-    pub(crate) const fn outside(mut self, outside: fn(&Scene, &Outcome) -> Finding) -> Self {
+    pub(crate) const fn outside(
+        mut self,
+        outside: fn(&AttackFixture, &AttackOutcome) -> CheckResult,
+    ) -> Self {
         self.outside = outside;
         self
     }

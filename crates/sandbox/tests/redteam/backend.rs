@@ -8,27 +8,27 @@ use crate::under_test;
 
 /// One kind of walls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backend {
+pub(crate) struct TestedBackend {
     pub(crate) name: &'static str,
     walls: sandbox::Backend,
 }
 
 /// The backend under test, which must hold.
-pub(crate) fn tested() -> Backend {
+pub(crate) fn tested() -> TestedBackend {
     let walls = under_test::backend();
-    Backend {
+    TestedBackend {
         name: walls.name(),
         walls,
     }
 }
 
 /// No walls, to check that the suite then fails.
-pub(crate) const NONE: Backend = Backend {
+pub(crate) const NONE: TestedBackend = TestedBackend {
     name: "none",
     walls: sandbox::Backend::None,
 };
 
-impl Backend {
+impl TestedBackend {
     pub(crate) fn spec(&self, workspace: &Path) -> SandboxSpec {
         SandboxSpec {
             backend: self.walls,

@@ -1,20 +1,20 @@
 //! Line 23, as far as it concerns the walls: configuration that a program inside places in the
 //! workspace is only data for the host, whatever the host does with the sandbox.
 
-use sandbox::request::{List, Search, WriteMode};
+use sandbox::request::{ListRequest, SearchRequest, WriteMode};
 
-use crate::attack::{Attack, Driven, Finding, Outcome};
-use crate::scene::{Scene, within};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture};
+use crate::scene::{AttackFixture, within};
 
 pub(crate) const ATTACKS: &[Attack] = &[Attack::new(23, "plant-configuration")
     .drive(used_by_the_host)
     .outside(the_trap_is_unsprung)];
 
-fn used_by_the_host(scene: &Scene) -> Driven<'_> {
+fn used_by_the_host(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene.run("plant-configuration", &[]).await;
         let sandbox = scene.sandbox();
-        let list = List {
+        let list = ListRequest {
             path: ".".into(),
             depth: 9,
             ignore: true,
@@ -23,7 +23,7 @@ fn used_by_the_host(scene: &Scene) -> Driven<'_> {
             limit: 1000,
         };
         let listed = within("list", async { sandbox.list(list).await?.collect().await }).await?;
-        let search = Search {
+        let search = SearchRequest {
             path: ".".into(),
             pattern: "touch".into(),
             case_insensitive: false,
@@ -64,7 +64,7 @@ fn used_by_the_host(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn the_trap_is_unsprung(scene: &Scene, _: &Outcome) -> Finding {
+fn the_trap_is_unsprung(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     if scene.props.path("trap").exists() {
         Err("something from the workspace ran on the host".into())
     } else {

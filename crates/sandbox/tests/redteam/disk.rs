@@ -1,13 +1,13 @@
 //! Lines 45, 46, 86 and 88: disk space and inodes, in plain files and hidden. The limit is small,
 //! so that it is reached soon; the workspace is measured from outside.
 
-use sandbox::request::Status;
+use sandbox::request::CommandStatus;
 use sandbox::{LimitKind, SandboxSpec};
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
 use crate::exhaustion::{DISK, small};
 use crate::outside::size_of;
-use crate::scene::{Props, Scene, within};
+use crate::scene::{AttackFixture, HostSurroundings, within};
 use crate::suite;
 use crate::under_test::nature;
 
@@ -17,7 +17,7 @@ const INODES: u64 = DISK / 4096;
 const DISK_SLACK: u64 = 96 << 20;
 
 /// If the kernel enforces the limit, the program gets an error; if the guest does, it is killed.
-const DISK_HELD: Expect = Expect::HeldOrLimit(LimitKind::Disk);
+const DISK_HELD: ExpectedEnd = ExpectedEnd::HeldOrLimit(LimitKind::Disk);
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(45, "disk")
@@ -54,12 +54,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(45, "disk-allocate")
         .tune(small)
         .drive(allocate)
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .outside(disk_kept),
     Attack::new(45, "disk-again")
         .tune(small)
         .drive(rounds)
-        .expect(Expect::Driven),
+        .expect(ExpectedEnd::Driven),
     Attack::new(46, "inodes")
         .tune(small)
         .drive(inodes)
@@ -73,7 +73,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(86, "disk-relay")
         .tune(small)
         .drive(relay)
-        .expect(Expect::Driven),
+        .expect(ExpectedEnd::Driven),
     Attack::new(86, "disk-ended-leader")
         .tune(small)
         .drive(disk)
@@ -90,12 +90,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 /// Memory for the kernel structures of all files of the attacks.
-fn many_inodes(spec: &mut SandboxSpec, props: &Props) {
+fn many_inodes(spec: &mut SandboxSpec, props: &HostSurroundings) {
     small(spec, props);
     spec.limits.memory = 1 << 30;
 }
 
-fn disk(scene: &Scene) -> Driven<'_> {
+fn disk(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let more = [("bytes", (8 * DISK).to_string())];
         Ok(scene.run(scene.attack.name, &more).await)
@@ -103,10 +103,10 @@ fn disk(scene: &Scene) -> Driven<'_> {
 }
 
 /// Processes of the relay end while the others are stopped to be counted.
-fn relay(scene: &Scene) -> Driven<'_> {
+fn relay(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = disk(scene).await?;
-        let is_hung_up = matches!(&outcome.verdict, Some(verdict) if verdict.status == Status::Signal(libc::SIGHUP));
+        let is_hung_up = matches!(&outcome.verdict, Some(verdict) if verdict.status == CommandStatus::Signal(libc::SIGHUP));
         if !is_hung_up || nature::spares_stopped_groups() {
             suite::judge(DISK_HELD, &outcome)?;
         }
@@ -114,7 +114,7 @@ fn relay(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn allocate(scene: &Scene) -> Driven<'_> {
+fn allocate(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let more = [
             ("bytes", (32 * DISK).to_string()),
@@ -125,9 +125,9 @@ fn allocate(scene: &Scene) -> Driven<'_> {
 }
 
 /// Commands that are each killed for the disk limit must not exceed it step by step.
-fn rounds(scene: &Scene) -> Driven<'_> {
+fn rounds(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
-        let mut all = Outcome::nothing();
+        let mut all = AttackOutcome::nothing();
         for round in 0..8 {
             let more = [
                 ("bytes", (4 * DISK).to_string()),
@@ -147,7 +147,7 @@ fn rounds(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn disk_kept(scene: &Scene, _: &Outcome) -> Finding {
+fn disk_kept(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     let program = std::fs::metadata(crate::scene::hostile_program()).map_or(0, |file| file.len());
     match size_of(&scene.props.workspace).0.saturating_sub(program) {
         bytes if bytes > DISK + DISK_SLACK => {
@@ -157,7 +157,7 @@ fn disk_kept(scene: &Scene, _: &Outcome) -> Finding {
     }
 }
 
-fn inodes(scene: &Scene) -> Driven<'_> {
+fn inodes(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         Ok(scene
             .run(scene.attack.name, &[("inodes", INODES.to_string())])
@@ -165,7 +165,7 @@ fn inodes(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn names_kept(scene: &Scene, _: &Outcome) -> Finding {
+fn names_kept(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     match size_of(&scene.props.workspace).1 {
         names if names > 4 * INODES => Err(format!("{names} names, {INODES} are allowed")),
         _ => Ok(()),

@@ -4,13 +4,13 @@
 use std::fs;
 use std::time::Duration;
 
-use sandbox::{Enforcement, Enforcer, LimitKind, SandboxSpec};
+use sandbox::{LimitEnforcement, LimitEnforcer, LimitKind, SandboxSpec};
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
 use crate::inside;
 use crate::outside::{group, number, processes_in, processors, threads};
-use crate::scene::{Props, Scene, finish, within};
-use crate::suite::{nobody_left, serves};
+use crate::scene::{AttackFixture, HostSurroundings, finish, within};
+use crate::suite::{check_nothing_left, check_still_works};
 use crate::under_test::nature;
 use crate::under_test::traces::Traces;
 
@@ -24,16 +24,16 @@ const MEMORY_SLACK: u64 = 1 << 20;
 pub(crate) const DISK: u64 = 32 << 20;
 const OPEN_FILES: u64 = 64;
 
-const MEMORY_HELD: Expect = Expect::HeldOrLimit(LimitKind::Memory);
+const MEMORY_HELD: ExpectedEnd = ExpectedEnd::HeldOrLimit(LimitKind::Memory);
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(42, "fork-bomb")
         .tune(small)
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(fork_bomb),
     Attack::new(42, "fork-bomb-sessions")
         .tune(small)
-        .expect(Expect::DrivenToItsEnd)
+        .expect(ExpectedEnd::DrivenToItsEnd)
         .drive(lost_bomb),
     Attack::new(43, "memory")
         .tune(small)
@@ -44,7 +44,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .drive(memory)
         .expect(MEMORY_HELD),
     Attack::new(43, "memory-many")
-        .tune(roomy)
+        .tune(many_small_processes)
         .drive(memory_of_many)
         .expect(MEMORY_HELD),
     Attack::new(43, "memory-shared")
@@ -65,15 +65,15 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .expect(MEMORY_HELD),
     Attack::new(50, "sysv-shared-memory")
         .tune(small)
-        .drive(nobodys_memory)
+        .drive(unowned_memory)
         .expect(MEMORY_HELD),
     Attack::new(50, "sysv-semaphores")
         .tune(small)
-        .drive(nobodys_memory)
+        .drive(unowned_memory)
         .expect(MEMORY_HELD),
     Attack::new(50, "sysv-messages")
         .tune(small)
-        .drive(nobodys_memory)
+        .drive(unowned_memory)
         .expect(MEMORY_HELD),
     Attack::new(47, "open-files")
         .tune(few_files)
@@ -82,45 +82,45 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(90, "watches"),
     Attack::new(48, "threads")
         .tune(small)
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(many_threads),
     Attack::new(49, "spin")
         .tune(half_a_processor)
         .drive(spin)
-        .expect(Expect::Limit(LimitKind::WallTime)),
+        .expect(ExpectedEnd::Limit(LimitKind::WallTime)),
     Attack::new(49, "spin-daemon")
         .tune(two_seconds)
         .drive(outlive)
-        .expect(Expect::DrivenToItsEnd),
+        .expect(ExpectedEnd::DrivenToItsEnd),
     Attack::new(49, "affinity").tune(half_a_processor),
 ];
 
-pub(crate) fn small(spec: &mut SandboxSpec, _: &Props) {
+pub(crate) fn small(spec: &mut SandboxSpec, _: &HostSurroundings) {
     spec.limits.pids = PIDS;
     spec.limits.memory = MEMORY;
     spec.limits.disk = DISK;
 }
 
 /// A limit that allows many small processes.
-fn roomy(spec: &mut SandboxSpec, props: &Props) {
+fn many_small_processes(spec: &mut SandboxSpec, props: &HostSurroundings) {
     small(spec, props);
     spec.limits.pids = 256;
 }
 
-fn few_files(spec: &mut SandboxSpec, _: &Props) {
+fn few_files(spec: &mut SandboxSpec, _: &HostSurroundings) {
     spec.limits.open_files = OPEN_FILES;
 }
 
-fn half_a_processor(spec: &mut SandboxSpec, _: &Props) {
+fn half_a_processor(spec: &mut SandboxSpec, _: &HostSurroundings) {
     spec.limits.cpus = 0.5;
 }
 
-fn two_seconds(spec: &mut SandboxSpec, _: &Props) {
+fn two_seconds(spec: &mut SandboxSpec, _: &HostSurroundings) {
     spec.limits.wall = Some(nature::short_wall());
 }
 
 /// The description's entry for a limit.
-fn enforcement(scene: &Scene, limit: LimitKind) -> Finding<Enforcement> {
+fn enforcement(scene: &AttackFixture, limit: LimitKind) -> CheckResult<LimitEnforcement> {
     let all = &scene.sandbox().description().limits;
     let found = all.iter().find(|enforcement| enforcement.limit == limit);
     found
@@ -130,14 +130,14 @@ fn enforcement(scene: &Scene, limit: LimitKind) -> Finding<Enforcement> {
 
 /// Whether a cgroup of the host contains only the processes inside, so that its numbers match the
 /// limit. A cgroup around another kernel also includes that kernel's share.
-fn has_group(scene: &Scene, limit: LimitKind) -> Finding<bool> {
+fn has_group(scene: &AttackFixture, limit: LimitKind) -> CheckResult<bool> {
     let enforcer = enforcement(scene, limit)?.enforcer;
-    let is_group = matches!(enforcer, Enforcer::CgroupV1 | Enforcer::CgroupV2);
+    let is_group = matches!(enforcer, LimitEnforcer::CgroupV1 | LimitEnforcer::CgroupV2);
     Ok(is_group && nature::host_sees_processes())
 }
 
 /// A number from the sandbox's cgroup, which the owner can read on the host.
-fn group_number(scene: &Scene, controller: &str, files: &[&str]) -> Finding<u64> {
+fn group_number(scene: &AttackFixture, controller: &str, files: &[&str]) -> CheckResult<u64> {
     // The engine's outer process may share a cgroup with others of its kind.
     let processes = Traces::of(&scene.props.workspace).behind_the_first();
     let folder = processes.iter().find_map(|pid| group(*pid, controller));
@@ -148,7 +148,7 @@ fn group_number(scene: &Scene, controller: &str, files: &[&str]) -> Finding<u64>
 
 /// Checks that processes and threads of the sandbox are within the limit: from outside or, if
 /// another kernel hides them, through its guest.
-async fn count_processes(scene: &Scene) -> Finding {
+async fn count_processes(scene: &AttackFixture) -> CheckResult {
     let (processes, count) = if nature::host_sees_processes() {
         let pids = processes_in(&scene.pid_namespace);
         (pids.len(), threads(&pids))
@@ -172,7 +172,7 @@ async fn count_processes(scene: &Scene) -> Finding {
 }
 
 /// A full sandbox still answers file requests.
-async fn files_answer(scene: &Scene) -> Finding {
+async fn files_answer(scene: &AttackFixture) -> CheckResult {
     within("stat while full", scene.sandbox().stat("hostile")).await?;
     within(
         "read while full",
@@ -182,7 +182,7 @@ async fn files_answer(scene: &Scene) -> Finding {
     Ok(())
 }
 
-fn fork_bomb(scene: &Scene) -> Driven<'_> {
+fn fork_bomb(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let (running, outcome) = scene.start("fork-bomb", &[], "FULL").await?;
         count_processes(scene).await?;
@@ -194,7 +194,7 @@ fn fork_bomb(scene: &Scene) -> Driven<'_> {
 }
 
 /// Each process has its own session: no single signal reaches them, only the end of the sandbox.
-fn lost_bomb(scene: &Scene) -> Driven<'_> {
+fn lost_bomb(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let (running, outcome) = scene.start("fork-bomb-sessions", &[], "FULL").await?;
         count_processes(scene).await?;
@@ -206,7 +206,7 @@ fn lost_bomb(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn many_threads(scene: &Scene) -> Driven<'_> {
+fn many_threads(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let more = [("pids", PIDS.to_string())];
         let (running, outcome) = scene.start("threads", &more, "FULL").await?;
@@ -218,7 +218,7 @@ fn many_threads(scene: &Scene) -> Driven<'_> {
 }
 
 /// Four times the limit.
-fn memory(scene: &Scene) -> Driven<'_> {
+fn memory(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene
             .run(scene.attack.name, &[("bytes", (4 * MEMORY).to_string())])
@@ -229,12 +229,12 @@ fn memory(scene: &Scene) -> Driven<'_> {
 }
 
 /// Memory that no process holds stays when the command has ended; the guest must cope with that.
-fn nobodys_memory(scene: &Scene) -> Driven<'_> {
+fn unowned_memory(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let more = [("bytes", (4 * MEMORY).to_string())];
         let outcome = scene.run(scene.attack.name, &more).await;
         for _ in 0..20 {
-            serves(scene.sandbox())
+            check_still_works(scene.sandbox())
                 .await
                 .map_err(|problem| format!("with the memory still taken: {problem}"))?;
         }
@@ -245,20 +245,20 @@ fn nobodys_memory(scene: &Scene) -> Driven<'_> {
 
 /// Without a cgroup, the description says that only the private memory of each process is limited.
 /// Then attacks with many small processes and with memory that no process owns are no breach.
-fn memory_of_many(scene: &Scene) -> Driven<'_> {
+fn memory_of_many(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene
             .run(scene.attack.name, &[("bytes", (4 * MEMORY).to_string())])
             .await;
         memory_kept(scene)?;
         let memory = enforcement(scene, LimitKind::Memory)?;
-        if memory.enforcer == Enforcer::Rlimit && memory.is_full() {
+        if memory.enforcer == LimitEnforcer::Rlimit && memory.is_full() {
             return Err("a limit for each process is said to be one for all".into());
         }
         // The guest counts all of them, even if late.
-        if !memory.is_full() && memory.enforcer != Enforcer::Guest {
+        if !memory.is_full() && memory.enforcer != LimitEnforcer::Guest {
             let stdout = b"HELD each process by itself\n".to_vec();
-            return Ok(Outcome { stdout, ..outcome });
+            return Ok(AttackOutcome { stdout, ..outcome });
         }
         Ok(outcome)
     })
@@ -266,7 +266,7 @@ fn memory_of_many(scene: &Scene) -> Driven<'_> {
 
 /// Data in flight belongs to the kernel. A user-space kernel does not count it as memory of
 /// processes, and the description says so.
-fn memory_of_sockets(scene: &Scene) -> Driven<'_> {
+fn memory_of_sockets(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = memory_of_many(scene).await?;
         let memory = enforcement(scene, LimitKind::Memory)?;
@@ -274,12 +274,12 @@ fn memory_of_sockets(scene: &Scene) -> Driven<'_> {
             Ok(outcome)
         } else {
             let stdout = b"HELD by the group around that kernel\n".to_vec();
-            Ok(Outcome { stdout, ..outcome })
+            Ok(AttackOutcome { stdout, ..outcome })
         }
     })
 }
 
-fn memory_file_systems(scene: &Scene) -> Driven<'_> {
+fn memory_file_systems(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene.run("tmpfs", &[("bytes", MEMORY.to_string())]).await;
         memory_kept(scene)?;
@@ -294,7 +294,7 @@ fn memory_file_systems(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn memory_kept(scene: &Scene) -> Finding {
+fn memory_kept(scene: &AttackFixture) -> CheckResult {
     if !has_group(scene, LimitKind::Memory)? {
         return Ok(());
     }
@@ -307,7 +307,7 @@ fn memory_kept(scene: &Scene) -> Finding {
     }
 }
 
-fn open_files(scene: &Scene) -> Driven<'_> {
+fn open_files(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         Ok(scene
             .run("open-files", &[("files", OPEN_FILES.to_string())])
@@ -316,7 +316,7 @@ fn open_files(scene: &Scene) -> Driven<'_> {
 }
 
 /// The share of CPU time that the host's cgroup around the sandbox allows.
-fn share_of_group(scene: &Scene) -> Option<f64> {
+fn share_of_group(scene: &AttackFixture) -> Option<f64> {
     let processes = Traces::of(&scene.props.workspace).behind_the_first();
     let folder = processes.iter().find_map(|pid| group(*pid, "cpu"))?;
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
@@ -334,7 +334,7 @@ fn share_of_group(scene: &Scene) -> Option<f64> {
     Some(quota / period)
 }
 
-fn spin(scene: &Scene) -> Driven<'_> {
+fn spin(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let command = scene
             .hostile("spin", &[])
@@ -343,9 +343,9 @@ fn spin(scene: &Scene) -> Driven<'_> {
         // A cgroup around another kernel includes that kernel's time too.
         let enforcer = enforcement(scene, LimitKind::Cpu)?.enforcer;
         let group = match enforcer {
-            Enforcer::CgroupV1 | Enforcer::Vm => share_of_group(scene),
+            LimitEnforcer::CgroupV1 | LimitEnforcer::Vm => share_of_group(scene),
             // If the number is not in the cgroup of the process itself.
-            Enforcer::CgroupV2 => share_of_group(scene).or(Some(0.5)),
+            LimitEnforcer::CgroupV2 => share_of_group(scene).or(Some(0.5)),
             _ => None,
         };
         let share = group.unwrap_or_else(|| {
@@ -357,15 +357,15 @@ fn spin(scene: &Scene) -> Driven<'_> {
         if share > 0.5 {
             return Err(format!("{share} of the processors"));
         }
-        finish(running, Outcome::nothing()).await
+        finish(running, AttackOutcome::nothing()).await
     })
 }
 
 /// The sandbox's own time limit ends everything in it, without any request from the host.
-fn outlive(scene: &Scene) -> Driven<'_> {
+fn outlive(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene.run("spin-daemon", &[]).await;
-        nobody_left(&scene.props).await?;
+        check_nothing_left(&scene.props).await?;
         Ok(outcome)
     })
 }

@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox::request::{List, Search, WriteMode};
-use sandbox::{Command, Sandbox, SandboxError};
+use sandbox::request::{ListRequest, SearchRequest, WriteMode};
+use sandbox::{ExecCommand, Sandbox, SandboxError};
 use tokio::time::timeout;
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
 use crate::outside::setuid_files;
-use crate::scene::{Scene, finish, is_root};
+use crate::scene::{AttackFixture, finish, is_root};
 use crate::under_test::{self, nature, portion};
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -22,13 +22,13 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(5, "symlink-parent").drive(then_by_the_host),
     Attack::new(6, "dangling-symlink").drive(then_by_the_host),
     Attack::new(7, "swap-leaf")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(swapped_while_the_host_works),
     Attack::new(8, "swap-parent")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(swapped_while_the_host_works),
     Attack::new(7, "swap-fifo")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(searched_while_swapped),
     Attack::new(9, "hard-link"),
     Attack::new(10, "proc-self-root"),
@@ -39,7 +39,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(14, "alias"),
     Attack::new(15, "device"),
     Attack::new(15, "planted-device")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(planted_device),
     Attack::new(15, "fifo").drive(fifo_read_by_the_host),
     Attack::new(15, "fifo").drive(fifo_for_a_list_of_ignored_files),
@@ -52,22 +52,22 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 /// More than any of these answers could take; after that the sandbox's workers are stuck.
-fn stuck() -> Duration {
-    nature::patience(Duration::from_secs(20))
+fn stuck_timeout() -> Duration {
+    nature::scaled_timeout(Duration::from_secs(20))
 }
 
 async fn answer<T>(
     what: &str,
     request: impl Future<Output = Result<T, SandboxError>>,
-) -> Finding<Result<T, SandboxError>> {
-    timeout(stuck(), request)
+) -> CheckResult<Result<T, SandboxError>> {
+    timeout(stuck_timeout(), request)
         .await
         .map_err(|_| format!("{what} hangs"))
 }
 
 /// Runs every request of the host on a path; each must get some answer. What was read is added to
 /// the output of the attack.
-async fn use_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Finding {
+async fn use_path(sandbox: &Sandbox, path: &str, outcome: &mut AttackOutcome) -> CheckResult {
     read_path(sandbox, path, outcome).await?;
     for mode in [WriteMode::Append, WriteMode::Replace, WriteMode::Create] {
         let write = sandbox.write_file(path, &b"by the host"[..], mode);
@@ -77,7 +77,7 @@ async fn use_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Findi
     Ok(())
 }
 
-async fn read_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Finding {
+async fn read_path(sandbox: &Sandbox, path: &str, outcome: &mut AttackOutcome) -> CheckResult {
     let read = answer(&format!("read of {path}"), sandbox.read_file(path, 0, None)).await?;
     if let Ok((_, content)) = read {
         outcome.stdout.extend_from_slice(&content);
@@ -85,8 +85,8 @@ async fn read_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Find
     Ok(())
 }
 
-fn list(path: &str, ignore: bool) -> List {
-    List {
+fn list(path: &str, ignore: bool) -> ListRequest {
+    ListRequest {
         path: path.into(),
         depth: 8,
         ignore,
@@ -96,8 +96,8 @@ fn list(path: &str, ignore: bool) -> List {
     }
 }
 
-fn search(path: &str, ignore: bool) -> Search {
-    Search {
+fn search(path: &str, ignore: bool) -> SearchRequest {
+    SearchRequest {
         path: path.into(),
         pattern: "canary|harmless".into(),
         case_insensitive: false,
@@ -109,12 +109,12 @@ fn search(path: &str, ignore: bool) -> Search {
     }
 }
 
-async fn look_through(
+async fn list_and_search(
     sandbox: &Sandbox,
     path: &str,
     ignore: bool,
-    outcome: &mut Outcome,
-) -> Finding {
+    outcome: &mut AttackOutcome,
+) -> CheckResult {
     let listing = async { sandbox.list(list(path, ignore)).await?.collect().await };
     let _ = answer(&format!("list of {path}"), listing).await?;
     let searching = async { sandbox.search(search(path, ignore)).await?.collect().await };
@@ -126,7 +126,7 @@ async fn look_through(
     Ok(())
 }
 
-fn then_by_the_host(scene: &Scene) -> Driven<'_> {
+fn then_by_the_host(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let mut outcome = scene.run(scene.attack.name, &[]).await;
         let sandbox = scene.sandbox();
@@ -141,7 +141,7 @@ fn then_by_the_host(scene: &Scene) -> Driven<'_> {
         for path in paths {
             use_path(sandbox, path, &mut outcome).await?;
         }
-        look_through(sandbox, ".", false, &mut outcome).await?;
+        list_and_search(sandbox, ".", false, &mut outcome).await?;
         for path in ["parent", "canary-link"] {
             let _ = answer(
                 "rename",
@@ -156,7 +156,7 @@ fn then_by_the_host(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
+fn swapped_while_the_host_works(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
         let sandbox = scene.sandbox();
@@ -173,25 +173,25 @@ fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
             }
             let _ = answer("remove", sandbox.remove("folder/canary", true)).await?;
         }
-        look_through(sandbox, ".", false, &mut outcome).await?;
+        list_and_search(sandbox, ".", false, &mut outcome).await?;
         let _ = running.remote().signal(libc::SIGKILL).await;
         finish(running, outcome).await
     })
 }
 
 /// A file that is replaced by a pipe before it is opened blocks a careless reader.
-fn searched_while_swapped(scene: &Scene) -> Driven<'_> {
+fn searched_while_swapped(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
         for _ in 0..portion(300) {
-            look_through(scene.sandbox(), "pipes", false, &mut outcome).await?;
+            list_and_search(scene.sandbox(), "pipes", false, &mut outcome).await?;
         }
         let _ = running.remote().signal(libc::SIGKILL).await;
         finish(running, outcome).await
     })
 }
 
-fn descriptors_of_a_command(scene: &Scene) -> Driven<'_> {
+fn descriptors_of_a_command(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         Ok(scene
             .run("descriptors", &[("rightful", "0,1,2".into())])
@@ -200,9 +200,9 @@ fn descriptors_of_a_command(scene: &Scene) -> Driven<'_> {
 }
 
 /// A shell session keeps its state in memory files: only descriptors 8 and 9.
-fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
+fn descriptors_of_a_shell_command(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
-        let mut outcome = Outcome::default();
+        let mut outcome = AttackOutcome::default();
         let mut script = String::from("./hostile descriptors rightful=0,1,2,8,9");
         for argument in scene.props.arguments() {
             script.push_str(&format!(" '{argument}'"));
@@ -211,12 +211,14 @@ fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
         for _ in 0..2 {
             let output = &mut outcome.stdout;
             let print = |bytes: bytes::Bytes, _| output.extend_from_slice(&bytes);
-            let running = scene.sandbox().shell("session", &script, stuck(), print);
+            let running = scene
+                .sandbox()
+                .shell("session", &script, stuck_timeout(), print);
             let progress = answer("shell", running)
                 .await?
                 .map_err(|error| error.to_string())?;
             let exit = progress.exit.ok_or("the shell command did not end")?;
-            outcome.verdict = Some(sandbox::Verdict {
+            outcome.verdict = Some(sandbox::CommandResult {
                 status: exit.status,
                 limit: None,
             });
@@ -226,7 +228,7 @@ fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
 }
 
 /// Neither on the host nor in the image, if there is one.
-fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
+fn nothing_protected_was_made(_: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     let image = under_test::image().unwrap_or_else(|| "/".into());
     for folder in [
         "/etc/sudoers.d",
@@ -251,10 +253,10 @@ fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
 }
 
 /// Only the machine's root can make a device node; for an ordinary user there is none.
-fn planted_device(scene: &Scene) -> Driven<'_> {
+fn planted_device(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         if !is_root() {
-            return Ok(Outcome::nothing());
+            return Ok(AttackOutcome::nothing());
         }
         use nix::sys::stat::{Mode, SFlag, makedev, mknod};
         let path = scene.props.workspace.join("planted");
@@ -276,7 +278,7 @@ fn planted_device(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn fifo_read_by_the_host(scene: &Scene) -> Driven<'_> {
+fn fifo_read_by_the_host(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let mut outcome = scene.run("fifo", &[("names", "pipe".into())]).await;
         let sandbox = scene.sandbox();
@@ -287,40 +289,40 @@ fn fifo_read_by_the_host(scene: &Scene) -> Driven<'_> {
                 return Err("a pipe was read as a file".into());
             }
             use_path(sandbox, "pipe", &mut outcome).await?;
-            look_through(sandbox, ".", false, &mut outcome).await?;
-            look_through(sandbox, "pipe", false, &mut outcome).await?;
+            list_and_search(sandbox, ".", false, &mut outcome).await?;
+            list_and_search(sandbox, "pipe", false, &mut outcome).await?;
         }
         Ok(outcome)
     })
 }
 
 /// Ignore files are read before any other file.
-fn fifo_for_a_list_of_ignored_files(scene: &Scene) -> Driven<'_> {
+fn fifo_for_a_list_of_ignored_files(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let names = ".gitignore,.ignore,.rgignore".to_owned();
         let mut outcome = scene.run("fifo", &[("names", names)]).await;
         for _ in 0..4 {
-            look_through(scene.sandbox(), ".", true, &mut outcome).await?;
+            list_and_search(scene.sandbox(), ".", true, &mut outcome).await?;
         }
         Ok(outcome)
     })
 }
 
-fn endless_list_of_ignored_files(scene: &Scene) -> Driven<'_> {
+fn endless_list_of_ignored_files(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let mut outcome = scene.run("fifo", &[("names", String::new())]).await;
         let script = "mkdir -p .git/info a b && ln -s /dev/zero .gitignore && \
                       ln -s /dev/zero a/.ignore && ln -s /dev/zero .git/info/exclude";
-        let planted = answer("plant", scene.sandbox().run(Command::script(script))).await?;
+        let planted = answer("plant", scene.sandbox().run(ExecCommand::script(script))).await?;
         planted.map_err(|error| error.to_string())?;
-        look_through(scene.sandbox(), ".", true, &mut outcome).await?;
+        list_and_search(scene.sandbox(), ".", true, &mut outcome).await?;
         Ok(outcome)
     })
 }
 
 /// A program that prints its user, setuid and setgid to the user that runs the suite: as root that
 /// is root. For an ordinary user the bits have no effect, and must not get any.
-fn planted_setuid(scene: &Scene) -> Driven<'_> {
+fn planted_setuid(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let path = scene.props.workspace.join("planted-id");
         fs::copy("/usr/bin/id", &path)
@@ -333,7 +335,7 @@ fn planted_setuid(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn no_setuid_file_is_left(scene: &Scene, _: &Outcome) -> Finding {
+fn no_setuid_file_is_left(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     match setuid_files(&scene.props.workspace) {
         files if files.is_empty() => Ok(()),
         files => Err(format!("left on the host: {}", files.join(", "))),

@@ -2,13 +2,13 @@
 //! than the host's. Starts no command, so a full sandbox can answer too.
 
 use sandbox::Sandbox;
-use sandbox::request::List;
+use sandbox::request::ListRequest;
 
-use crate::attack::Finding;
+use crate::attack::CheckResult;
 use crate::scene::within;
 
 /// The number of processes, and of all their threads.
-pub(crate) async fn processes(sandbox: &Sandbox) -> Finding<(usize, usize)> {
+pub(crate) async fn processes(sandbox: &Sandbox) -> CheckResult<(usize, usize)> {
     let pids = numbers(sandbox, "/proc").await?;
     let mut threads = 0;
     for pid in &pids {
@@ -19,8 +19,8 @@ pub(crate) async fn processes(sandbox: &Sandbox) -> Finding<(usize, usize)> {
     Ok((pids.len(), threads))
 }
 
-async fn numbers(sandbox: &Sandbox, folder: &str) -> Finding<Vec<u32>> {
-    let list = List {
+async fn numbers(sandbox: &Sandbox, folder: &str) -> CheckResult<Vec<u32>> {
+    let list = ListRequest {
         path: folder.into(),
         depth: 1,
         ignore: false,

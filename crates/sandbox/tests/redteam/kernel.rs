@@ -1,8 +1,8 @@
 //! Lines 25 to 41. The hostile program tries each call by its number. Its output shows whether it
 //! failed, and the sandbox and the host must keep working.
 
-use crate::attack::{Attack, Finding, Outcome};
-use crate::scene::Scene;
+use crate::attack::{Attack, AttackOutcome, CheckResult};
+use crate::scene::AttackFixture;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(25, "ptrace"),
@@ -28,7 +28,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(39, "machine"),
 ];
 
-fn the_mounts_are_the_same(scene: &Scene, _: &Outcome) -> Finding {
+fn the_mounts_are_the_same(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let home = scene.props.path("");
     if mounts.contains(&*home.to_string_lossy()) || mounts.contains("/tmp/point") {

@@ -35,54 +35,54 @@ mod suite;
 mod under_test;
 mod unwalled;
 
-use suite::play;
+use suite::run_group;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_outside_the_workspace_stay_as_they_are() {
-    play(files::ATTACKS).await;
+    run_group(files::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn configuration_in_the_workspace_runs_nothing_on_the_host() {
-    play(configuration::ATTACKS).await;
+    run_group(configuration::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kernel_refuses_every_way_out() {
-    play(kernel::ATTACKS).await;
+    run_group(kernel::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_limit_is_passed() {
-    play(exhaustion::ATTACKS).await;
+    run_group(exhaustion::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_disk_limit_is_not_passed() {
-    play(disk::ATTACKS).await;
+    run_group(disk::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_process_is_left_and_none_hurts_the_guest() {
-    play(processes::ATTACKS).await;
+    run_group(processes::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_packet_leaves_but_through_the_proxy() {
-    play(network::ATTACKS).await;
+    run_group(network::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_is_bytes_and_nothing_more() {
-    play(output::ATTACKS).await;
+    run_group(output::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_machine_has_once_is_not_taken_or_told() {
-    play(shared::ATTACKS).await;
+    run_group(shared::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sockets_in_the_workspace_do_as_the_documentation_says() {
-    play(sockets::ATTACKS).await;
+    run_group(sockets::ATTACKS).await;
 }

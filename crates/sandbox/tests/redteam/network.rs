@@ -3,12 +3,12 @@
 use std::fs;
 use std::net::IpAddr;
 
-use egress::Allow;
+use egress::AllowList;
 use sandbox::{Network, Sandbox, SandboxSpec};
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
-use crate::scene::{Props, Scene, finish, within};
-use crate::suite::say;
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
+use crate::scene::{AttackFixture, HostSurroundings, finish, within};
+use crate::suite::describe;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(55, "dns"),
@@ -28,7 +28,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(68, "sibling").drive(beside_a_sibling),
     Attack::new(66, "proxy-allowed")
         .tune(one_port)
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .outside(it_got_through),
     Attack::new(56, "proxy-metadata")
         .tune(one_port)
@@ -58,14 +58,14 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(55, "dns").tune(one_port),
 ];
 
-fn one_port(spec: &mut SandboxSpec, props: &Props) {
+fn one_port(spec: &mut SandboxSpec, props: &HostSurroundings) {
     let rule = format!("127.0.0.1:{}", props.allowed.port);
-    spec.network = Network::Allow(Allow::parse([rule]).expect("a plain rule"));
+    spec.network = Network::Allow(AllowList::parse([rule]).expect("a plain rule"));
 }
 
-fn one_name(spec: &mut SandboxSpec, props: &Props) {
+fn one_name(spec: &mut SandboxSpec, props: &HostSurroundings) {
     let rule = format!("{}:{}", local_name(), props.tcp_port());
-    spec.network = Network::Allow(Allow::parse([rule]).expect("a plain rule"));
+    spec.network = Network::Allow(AllowList::parse([rule]).expect("a plain rule"));
 }
 
 /// A name that resolves to this machine without a name server: one from the hosts file, other than
@@ -84,7 +84,7 @@ fn local_name() -> String {
     usable.unwrap_or("no-such-name.invalid").to_owned()
 }
 
-fn rebinding(scene: &Scene) -> Driven<'_> {
+fn rebinding(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         Ok(scene
             .run("proxy-rebinding", &[("name", local_name())])
@@ -93,9 +93,9 @@ fn rebinding(scene: &Scene) -> Driven<'_> {
 }
 
 /// The victim listens in another sandbox, and must receive nothing.
-fn beside_a_sibling(scene: &Scene) -> Driven<'_> {
+fn beside_a_sibling(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
-        let victim = Scene::set(scene.backend, Attack::new(68, "listen")).await?;
+        let victim = AttackFixture::set(scene.backend, Attack::new(68, "listen")).await?;
         let outcome = attack_sibling(scene, &victim).await;
         let mut victim = victim;
         victim.strike().await?;
@@ -103,7 +103,10 @@ fn beside_a_sibling(scene: &Scene) -> Driven<'_> {
     })
 }
 
-async fn attack_sibling(scene: &Scene, victim: &Scene) -> Finding<Outcome> {
+async fn attack_sibling(
+    scene: &AttackFixture,
+    victim: &AttackFixture,
+) -> CheckResult<AttackOutcome> {
     let sandbox: &Sandbox = victim.sandbox();
     let (listening, said) = victim.start("listen", &[], "\n").await?;
     let port = said
@@ -122,13 +125,16 @@ async fn attack_sibling(scene: &Scene, victim: &Scene) -> Finding<Outcome> {
     if heard.lines("HIT").len() == 1 {
         Ok(outcome)
     } else {
-        Err(format!("the victim heard somebody else: {}", say(&heard)))
+        Err(format!(
+            "the victim heard somebody else: {}",
+            describe(&heard)
+        ))
     }
 }
 
-fn it_got_through(scene: &Scene, outcome: &Outcome) -> Finding {
+fn it_got_through(scene: &AttackFixture, outcome: &AttackOutcome) -> CheckResult {
     if outcome.lines("ALLOWED ") != ["200", "200", "200"] {
-        return Err(format!("the allowed way is closed: {}", say(outcome)));
+        return Err(format!("the allowed way is closed: {}", describe(outcome)));
     }
     let asked = scene.props.allowed.asked();
     if !asked.contains("/plain") || !asked.contains("/tunnelled") {
@@ -144,7 +150,7 @@ fn it_got_through(scene: &Scene, outcome: &Outcome) -> Finding {
 }
 
 /// Refusals are recorded, repeats folded, and there is no success.
-fn every_attempt_is_on_record(scene: &Scene, outcome: &Outcome) -> Finding {
+fn every_attempt_is_on_record(scene: &AttackFixture, outcome: &AttackOutcome) -> CheckResult {
     let log = scene.props.log();
     let denied = log.matches("\"verdict\":\"denied\"").count();
     let refused = outcome.lines("HELD 403").len();
@@ -159,9 +165,9 @@ fn every_attempt_is_on_record(scene: &Scene, outcome: &Outcome) -> Finding {
 }
 
 /// Whatever a program inside tries, and however often, the host's log stays small.
-fn the_log_stays_small(scene: &Scene, outcome: &Outcome) -> Finding {
+fn the_log_stays_small(scene: &AttackFixture, outcome: &AttackOutcome) -> CheckResult {
     if outcome.lines("HELD flood").len() != 1 {
-        return Err(format!("the flood did not end: {}", say(outcome)));
+        return Err(format!("the flood did not end: {}", describe(outcome)));
     }
     let log = scene.props.log();
     let lines = log.matches("\"kind\":\"connection\"").count();
@@ -173,7 +179,7 @@ fn the_log_stays_small(scene: &Scene, outcome: &Outcome) -> Finding {
     }
 }
 
-fn nothing_evil_was_asked(scene: &Scene, _: &Outcome) -> Finding {
+fn nothing_evil_was_asked(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     let asked = scene.props.allowed.asked();
     if asked.contains("evil") {
         Err(format!("the allowed server heard {asked:?}"))

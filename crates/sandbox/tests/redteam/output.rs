@@ -3,31 +3,33 @@
 
 use std::collections::BTreeSet;
 
-use sandbox::request::{List, Search, Status, TerminalSize};
-use sandbox::{LimitKind, Output, SandboxSpec};
+use sandbox::request::{CommandStatus, ListRequest, SearchRequest, TerminalSize};
+use sandbox::{CommandEvent, LimitKind, SandboxSpec};
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
 use crate::outside::own_peak;
-use crate::scene::{Props, Scene, within};
-use crate::suite::serves;
+use crate::scene::{AttackFixture, HostSurroundings, within};
+use crate::suite::check_still_works;
 use crate::under_test::portion;
 
 pub(crate) const ATTACKS: &[Attack] = &[
-    Attack::new(70, "flood").expect(Expect::Driven).drive(flood),
     Attack::new(70, "flood")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
+        .drive(flood),
+    Attack::new(70, "flood")
+        .expect(ExpectedEnd::Driven)
         .drive(flood_that_nobody_reads),
     Attack::new(71, "flood")
         .tune(a_megabyte)
-        .expect(Expect::Limit(LimitKind::Output))
+        .expect(ExpectedEnd::Limit(LimitKind::Output))
         .drive(cut_off),
     Attack::new(72, "all-bytes")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .outside(the_same_bytes),
     Attack::new(73, "odd-names").drive(odd_names),
     Attack::new(74, "type-into-terminal").drive(on_a_terminal),
     Attack::new(75, "forge-frames")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .outside(frames_are_bytes),
     Attack::new(75, "frames-everywhere").drive(frames_everywhere),
     Attack::new(76, "environment")
@@ -45,12 +47,12 @@ const HOST_SHARE: u64 = 192 << 20;
 const MEGABYTE: u64 = 1 << 20;
 const SECRET: &str = "s3cret-of-the-host";
 
-fn a_megabyte(spec: &mut SandboxSpec, _: &Props) {
+fn a_megabyte(spec: &mut SandboxSpec, _: &HostSurroundings) {
     spec.limits.output = Some(MEGABYTE);
 }
 
 /// All of it passes, and hardly any of it is kept.
-fn flood(scene: &Scene) -> Driven<'_> {
+fn flood(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let before = own_peak();
         let command = scene.hostile("flood", &[("bytes", flood_bytes().to_string())]);
@@ -58,9 +60,9 @@ fn flood(scene: &Scene) -> Driven<'_> {
         let mut passed = 0;
         let verdict = loop {
             match within("flood", running.next()).await? {
-                Output::Stdout(bytes) => passed += bytes.len() as u64,
-                Output::Stderr(_) => {}
-                Output::Ended(verdict) => break verdict,
+                CommandEvent::Stdout(bytes) => passed += bytes.len() as u64,
+                CommandEvent::Stderr(_) => {}
+                CommandEvent::Ended(verdict) => break verdict,
             }
         };
         let grown = own_peak().saturating_sub(before);
@@ -70,13 +72,13 @@ fn flood(scene: &Scene) -> Driven<'_> {
         if grown > HOST_SHARE {
             Err(format!("the host took {grown} bytes for a flood"))
         } else {
-            Ok(Outcome::nothing())
+            Ok(AttackOutcome::nothing())
         }
     })
 }
 
 /// A host that does not read blocks the command, not the sandbox, and uses no memory for it.
-fn flood_that_nobody_reads(scene: &Scene) -> Driven<'_> {
+fn flood_that_nobody_reads(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let before = own_peak();
         let mut floods = Vec::new();
@@ -85,7 +87,7 @@ fn flood_that_nobody_reads(scene: &Scene) -> Driven<'_> {
             floods.push(within("exec", scene.sandbox().exec(command)).await?);
         }
         for _ in 0..20 {
-            serves(scene.sandbox()).await?;
+            check_still_works(scene.sandbox()).await?;
         }
         let stats = within("stats", scene.sandbox().stats()).await?;
         if stats.memory > HOST_SHARE {
@@ -97,12 +99,12 @@ fn flood_that_nobody_reads(scene: &Scene) -> Driven<'_> {
         drop(floods);
         match own_peak().saturating_sub(before) {
             grown if grown > HOST_SHARE => Err(format!("the host took {grown} bytes")),
-            _ => Ok(Outcome::nothing()),
+            _ => Ok(AttackOutcome::nothing()),
         }
     })
 }
 
-fn cut_off(scene: &Scene) -> Driven<'_> {
+fn cut_off(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene
             .run("flood", &[("bytes", (64 * MEGABYTE).to_string())])
@@ -114,7 +116,7 @@ fn cut_off(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn the_same_bytes(_: &Scene, outcome: &Outcome) -> Finding {
+fn the_same_bytes(_: &AttackFixture, outcome: &AttackOutcome) -> CheckResult {
     let mut expect: Vec<u8> = (0..=255).collect();
     expect.extend_from_slice(b"\xc3\x28\xed\xa0\x80\xf8\x88\x80\x80\x80\xff\xfe\xc0\xaf\xe2\x82");
     expect.extend_from_slice(b"\x1b]52;c;aG9zdGlsZQ==\x07\x1b[2J\x1bP+q544e\x1b\\\x9b6n");
@@ -125,7 +127,7 @@ fn the_same_bytes(_: &Scene, outcome: &Outcome) -> Finding {
     }
 }
 
-fn odd_names(scene: &Scene) -> Driven<'_> {
+fn odd_names(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let outcome = scene.run("odd-names", &[]).await;
         let sandbox = scene.sandbox();
@@ -136,7 +138,7 @@ fn odd_names(scene: &Scene) -> Driven<'_> {
             b"line\nbreak",
             b"-rf",
         ]);
-        let list = List {
+        let list = ListRequest {
             path: ".".into(),
             depth: 1,
             ignore: false,
@@ -160,7 +162,7 @@ fn odd_names(scene: &Scene) -> Driven<'_> {
                 return Err(format!("the content of {:?} is {content:?}", entry.path));
             }
         }
-        let search = Search {
+        let search = SearchRequest {
             path: ".".into(),
             pattern: "needle".into(),
             case_insensitive: false,
@@ -186,14 +188,14 @@ fn odd_names(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn on_a_terminal(scene: &Scene) -> Driven<'_> {
+fn on_a_terminal(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let size = TerminalSize {
             rows: 24,
             columns: 500,
         };
         let command = scene.hostile("type-into-terminal", &[]).terminal(size);
-        let outcome = Outcome::from_run(scene.sandbox().run(command).await);
+        let outcome = AttackOutcome::from_run(scene.sandbox().run(command).await);
         // On each of three descriptors, and once on `/dev/tty`.
         match outcome.lines("HELD TIOC").len() {
             34 => Ok(outcome),
@@ -202,9 +204,9 @@ fn on_a_terminal(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn frames_are_bytes(_: &Scene, outcome: &Outcome) -> Finding {
+fn frames_are_bytes(_: &AttackFixture, outcome: &AttackOutcome) -> CheckResult {
     let status = outcome.verdict.as_ref().map(|verdict| verdict.status);
-    if status != Some(Status::Code(7)) {
+    if status != Some(CommandStatus::Code(7)) {
         return Err(format!(
             "forged frames changed the end of the command: {status:?}"
         ));
@@ -221,9 +223,9 @@ fn frames_are_bytes(_: &Scene, outcome: &Outcome) -> Finding {
 }
 
 /// With a second command running, whose stream some of the frames claim.
-fn frames_everywhere(scene: &Scene) -> Driven<'_> {
+fn frames_everywhere(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
-        let command = sandbox::Command::new(["/bin/cat"]).stdin();
+        let command = sandbox::ExecCommand::new(["/bin/cat"]).stdin();
         let mut other = within("exec", scene.sandbox().exec(command)).await?;
         let outcome = scene.run("frames-everywhere", &[]).await;
         let mut input = other.take_input().ok_or("no input")?;
@@ -232,9 +234,9 @@ fn frames_everywhere(scene: &Scene) -> Driven<'_> {
         let mut heard = Vec::new();
         loop {
             match within("next", other.next()).await? {
-                Output::Stdout(bytes) => heard.extend_from_slice(&bytes),
-                Output::Stderr(_) => {}
-                Output::Ended(_) => break,
+                CommandEvent::Stdout(bytes) => heard.extend_from_slice(&bytes),
+                CommandEvent::Stderr(_) => {}
+                CommandEvent::Ended(_) => break,
             }
         }
         if heard == b"still here" {
@@ -246,10 +248,10 @@ fn frames_everywhere(scene: &Scene) -> Driven<'_> {
 }
 
 /// The host's own environment stays outside; variables of a command are passed in, and not logged.
-fn with_a_secret(scene: &Scene) -> Driven<'_> {
+fn with_a_secret(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let command = scene.hostile("environment", &[]).env("TOKEN", SECRET);
-        let outcome = Outcome::from_run(scene.sandbox().run(command).await);
+        let outcome = AttackOutcome::from_run(scene.sandbox().run(command).await);
         let variables = outcome.lines("VARIABLE ");
         let given = [
             "HOME", "LANG", "LOGNAME", "PATH", "REDTEAM", "SHELL", "TMPDIR", "TOKEN", "USER",
@@ -266,7 +268,7 @@ fn with_a_secret(scene: &Scene) -> Driven<'_> {
     })
 }
 
-fn the_secret_is_not_on_record(scene: &Scene, _: &Outcome) -> Finding {
+fn the_secret_is_not_on_record(scene: &AttackFixture, _: &AttackOutcome) -> CheckResult {
     let log = scene.props.log();
     if log.contains("TOKEN") && !log.contains(SECRET) {
         Ok(())

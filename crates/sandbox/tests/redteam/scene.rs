@@ -13,22 +13,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use audit::AuditLog;
-use sandbox::{Command, Output, Running, Sandbox};
+use sandbox::{CommandEvent, ExecCommand, RunningCommand, Sandbox};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::attack::{Attack, Finding, Outcome};
-use crate::backend::Backend;
+use crate::attack::{Attack, AttackOutcome, CheckResult};
+use crate::backend::TestedBackend;
 use crate::outside::size_of;
 use crate::under_test::nature;
 
 /// Timeout of an attack or an answer.
-pub(crate) fn patience() -> Duration {
-    nature::patience(Duration::from_secs(60))
+pub(crate) fn answer_timeout() -> Duration {
+    nature::scaled_timeout(Duration::from_secs(60))
 }
 
 /// The surroundings of the sandbox on the host.
-pub(crate) struct Props {
+pub(crate) struct HostSurroundings {
     home: TempDir,
     pub(crate) workspace: PathBuf,
     /// A text in the arguments and the environment of every process of the sandbox.
@@ -80,7 +80,7 @@ impl Canary {
         }
     }
 
-    fn check(&self, outcome: &Outcome) -> Finding {
+    fn check(&self, outcome: &AttackOutcome) -> CheckResult {
         let path = self.path.display();
         if !traces(&self.path).is_ok_and(|after| after == self.before) {
             return Err(format!("the canary {path} was touched"));
@@ -112,7 +112,7 @@ fn marker() -> String {
     format!("redteam-{}-{number}", std::process::id())
 }
 
-impl Props {
+impl HostSurroundings {
     pub(crate) fn place() -> Self {
         let marker = marker();
         let home = TempDir::new().expect("there is a folder for temporary files");
@@ -161,7 +161,7 @@ impl Props {
     }
 
     /// A connection stays in the queue of its socket until it is accepted here.
-    fn nobody_came(&self) -> Finding {
+    fn check_no_connections(&self) -> CheckResult {
         let quiet = |outcome: io::Result<()>| {
             outcome.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         };
@@ -179,11 +179,11 @@ impl Props {
     }
 
     /// The checks after every attack.
-    pub(crate) fn check(&self, outcome: &Outcome) -> Finding {
+    pub(crate) fn check(&self, outcome: &AttackOutcome) -> CheckResult {
         for canary in &self.canaries {
             canary.check(outcome)?;
         }
-        self.nobody_came()
+        self.check_no_connections()
     }
 
     /// The arguments that describe the host to the hostile program.
@@ -212,7 +212,7 @@ impl Props {
     }
 }
 
-impl Drop for Props {
+impl Drop for HostSurroundings {
     fn drop(&mut self) {
         // The count unlocks folders that an attack has locked, so that they can be removed.
         size_of(&self.workspace);
@@ -306,18 +306,18 @@ async fn serve(listener: TcpListener, asked: Arc<std::sync::Mutex<Vec<u8>>>) {
 }
 
 /// One attack and its environment.
-pub(crate) struct Scene {
-    pub(crate) backend: Backend,
+pub(crate) struct AttackFixture {
+    pub(crate) backend: TestedBackend,
     pub(crate) attack: Attack,
-    pub(crate) props: Props,
+    pub(crate) props: HostSurroundings,
     sandbox: Option<Sandbox>,
     /// As in `/proc/PID/ns/pid`, on the kernel that the sandbox runs on.
     pub(crate) pid_namespace: String,
 }
 
-impl Scene {
-    pub(crate) async fn set(backend: Backend, attack: Attack) -> Finding<Self> {
-        let props = Props::place();
+impl AttackFixture {
+    pub(crate) async fn set(backend: TestedBackend, attack: Attack) -> CheckResult<Self> {
+        let props = HostSurroundings::place();
         let mut spec = backend.spec(&props.workspace);
         spec.env.push(("REDTEAM".into(), props.marker.clone()));
         spec.audit = Some(Arc::clone(&props.audit));
@@ -339,16 +339,16 @@ impl Scene {
     }
 
     /// A run of the hostile program.
-    pub(crate) fn hostile(&self, name: &str, more: &[(&str, String)]) -> Command {
+    pub(crate) fn hostile(&self, name: &str, more: &[(&str, String)]) -> ExecCommand {
         let mut argv = vec!["./hostile".to_owned(), name.to_owned()];
         argv.extend(self.props.arguments());
         argv.extend(more.iter().map(|(key, value)| format!("{key}={value}")));
-        Command::new(argv)
+        ExecCommand::new(argv)
     }
 
     /// Runs the hostile program to its end.
-    pub(crate) async fn run(&self, name: &str, more: &[(&str, String)]) -> Outcome {
-        Outcome::from_run(self.sandbox().run(self.hostile(name, more)).await)
+    pub(crate) async fn run(&self, name: &str, more: &[(&str, String)]) -> AttackOutcome {
+        AttackOutcome::from_run(self.sandbox().run(self.hostile(name, more)).await)
     }
 
     /// Starts the hostile program and waits for a line that says that it is running.
@@ -357,15 +357,15 @@ impl Scene {
         name: &str,
         more: &[(&str, String)],
         line: &str,
-    ) -> Finding<(Running<'_>, Outcome)> {
+    ) -> CheckResult<(RunningCommand<'_>, AttackOutcome)> {
         let mut running = within("exec", self.sandbox().exec(self.hostile(name, more))).await?;
-        let mut outcome = Outcome::default();
-        let told = timeout(patience(), async {
+        let mut outcome = AttackOutcome::default();
+        let told = timeout(answer_timeout(), async {
             while !contains(&outcome.stdout, line.as_bytes()) {
                 match running.next().await {
-                    Ok(Output::Stdout(bytes)) => outcome.stdout.extend_from_slice(&bytes),
-                    Ok(Output::Stderr(bytes)) => outcome.stderr.extend_from_slice(&bytes),
-                    Ok(Output::Ended(verdict)) => return Err(format!("ended: {verdict:?}")),
+                    Ok(CommandEvent::Stdout(bytes)) => outcome.stdout.extend_from_slice(&bytes),
+                    Ok(CommandEvent::Stderr(bytes)) => outcome.stderr.extend_from_slice(&bytes),
+                    Ok(CommandEvent::Ended(verdict)) => return Err(format!("ended: {verdict:?}")),
                     Err(error) => return Err(error.to_string()),
                 }
             }
@@ -379,9 +379,9 @@ impl Scene {
     }
 
     /// Takes the sandbox down; its surroundings stay for the checks.
-    pub(crate) async fn strike(&mut self) -> Finding {
+    pub(crate) async fn strike(&mut self) -> CheckResult {
         let sandbox = self.sandbox.take().expect("`strike` is called once");
-        match timeout(patience(), sandbox.end()).await {
+        match timeout(answer_timeout(), sandbox.end()).await {
             Ok(_) => Ok(()),
             Err(_) => Err("the end of the sandbox hangs".into()),
         }
@@ -392,8 +392,8 @@ impl Scene {
 pub(crate) async fn within<T, E: std::fmt::Display>(
     what: &str,
     answer: impl Future<Output = Result<T, E>>,
-) -> Finding<T> {
-    match timeout(patience(), answer).await {
+) -> CheckResult<T> {
+    match timeout(answer_timeout(), answer).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(format!("{what}: {error}")),
         Err(_) => Err(format!("{what}: hangs")),
@@ -401,12 +401,15 @@ pub(crate) async fn within<T, E: std::fmt::Display>(
 }
 
 /// Collects the output of a running command until it ends.
-pub(crate) async fn finish(mut running: Running<'_>, mut outcome: Outcome) -> Finding<Outcome> {
+pub(crate) async fn finish(
+    mut running: RunningCommand<'_>,
+    mut outcome: AttackOutcome,
+) -> CheckResult<AttackOutcome> {
     loop {
-        match timeout(patience(), running.next()).await {
-            Ok(Ok(Output::Stdout(bytes))) => outcome.stdout.extend_from_slice(&bytes),
-            Ok(Ok(Output::Stderr(bytes))) => outcome.stderr.extend_from_slice(&bytes),
-            Ok(Ok(Output::Ended(verdict))) => {
+        match timeout(answer_timeout(), running.next()).await {
+            Ok(Ok(CommandEvent::Stdout(bytes))) => outcome.stdout.extend_from_slice(&bytes),
+            Ok(Ok(CommandEvent::Stderr(bytes))) => outcome.stderr.extend_from_slice(&bytes),
+            Ok(Ok(CommandEvent::Ended(verdict))) => {
                 outcome.verdict = Some(verdict);
                 return Ok(outcome);
             }

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
-use crate::scene::{Scene, finish};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
+use crate::scene::{AttackFixture, finish};
 use crate::under_test::nature;
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -23,24 +23,24 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(90, "watch-budget"),
     Attack::new(94, "watch-programs")
         .drive(watch)
-        .expect(Expect::Held),
+        .expect(ExpectedEnd::Held),
     Attack::new(95, "lock-programs")
         .drive(lock)
-        .expect(Expect::Held),
+        .expect(ExpectedEnd::Held),
     Attack::new(95, "leases"),
     Attack::new(96, "machine-secrets").outside(nothing_of_the_host),
 ];
 
 /// Files of the host that every sandbox shows, and their folders.
-const SHOWN: &[&str] = &["/usr/bin/env", "/usr/bin", "/usr", "/etc/ssl/certs"];
+const SHARED_HOST_PATHS: &[&str] = &["/usr/bin/env", "/usr/bin", "/usr", "/etc/ssl/certs"];
 
 /// The host runs a program that the sandbox watches.
-fn watch(scene: &Scene) -> Driven<'_> {
+fn watch(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
-        let watched = ("watched", SHOWN.join(","));
+        let watched = ("watched", SHARED_HOST_PATHS.join(","));
         let name = scene.attack.name;
         let (running, outcome) = scene.start(name, &[watched], "WATCHING").await?;
-        for path in SHOWN {
+        for path in SHARED_HOST_PATHS {
             File::open(path).map_err(|error| format!("{path}: {error}"))?;
         }
         let ran = Command::new("/usr/bin/env").stdout(Stdio::null()).status();
@@ -51,12 +51,12 @@ fn watch(scene: &Scene) -> Driven<'_> {
 }
 
 /// The host locks programs that the sandbox has locked.
-fn lock(scene: &Scene) -> Driven<'_> {
+fn lock(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
-        let locked = ("locked", SHOWN.join(","));
+        let locked = ("locked", SHARED_HOST_PATHS.join(","));
         let name = scene.attack.name;
         let (running, outcome) = scene.start(name, &[locked], "LOCKED").await?;
-        for path in SHOWN {
+        for path in SHARED_HOST_PATHS {
             try_lock(path).map_err(|error| format!("the host cannot lock {path}: {error}"))?;
         }
         release(scene)?;
@@ -73,12 +73,12 @@ fn try_lock(path: &str) -> io::Result<()> {
     }
 }
 
-fn release(scene: &Scene) -> Finding {
+fn release(scene: &AttackFixture) -> CheckResult {
     let go = scene.props.workspace.join("go");
     fs::write(go, "").map_err(|error| format!("release the program: {error}"))
 }
 
-fn nothing_of_the_host(scene: &Scene, outcome: &Outcome) -> Finding {
+fn nothing_of_the_host(scene: &AttackFixture, outcome: &AttackOutcome) -> CheckResult {
     let text = outcome.text();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let mut secrets = vec![

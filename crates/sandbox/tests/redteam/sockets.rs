@@ -9,21 +9,21 @@ use std::os::unix::net::UnixListener;
 
 use sandbox::Sandbox;
 
-use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
-use crate::scene::{Scene, finish, within};
+use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
+use crate::scene::{AttackFixture, finish, within};
 use crate::under_test::nature;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(100, "workspace-socket")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(beside_a_host_program),
     Attack::new(101, "offer-descriptor")
-        .expect(Expect::Driven)
+        .expect(ExpectedEnd::Driven)
         .drive(with_a_sibling),
 ];
 
 /// Compares what happened with the documented behaviour of the backend.
-fn compare(what: &str, happened: bool) -> Finding {
+fn compare(what: &str, happened: bool) -> CheckResult {
     match happened == nature::shares_workspace_sockets() {
         true => Ok(()),
         false if happened => Err(format!("{what} went through")),
@@ -31,7 +31,7 @@ fn compare(what: &str, happened: bool) -> Finding {
     }
 }
 
-fn beside_a_host_program(scene: &Scene) -> Driven<'_> {
+fn beside_a_host_program(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let path = scene.props.workspace.join("host-socket");
         let cannot = |error: io::Error| format!("the host cannot listen: {error}");
@@ -44,27 +44,27 @@ fn beside_a_host_program(scene: &Scene) -> Driven<'_> {
         compare("a call to a host program", was_called)?;
         let said_so = !outcome.lines("BREACH ").is_empty();
         if said_so == was_called {
-            Ok(Outcome::nothing())
+            Ok(AttackOutcome::nothing())
         } else {
             Err(format!("it says otherwise: {:?}", outcome.text()))
         }
     })
 }
 
-fn with_a_sibling(scene: &Scene) -> Driven<'_> {
+fn with_a_sibling(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let spec = scene.backend.spec(&scene.props.workspace);
         let sibling = within("start a sibling", Sandbox::start(spec)).await?;
         let found = pass(scene, &sibling).await;
         sibling.end().await;
-        found.map(|()| Outcome::nothing())
+        found.map(|()| AttackOutcome::nothing())
     })
 }
 
-async fn pass(scene: &Scene, sibling: &Sandbox) -> Finding {
+async fn pass(scene: &AttackFixture, sibling: &Sandbox) -> CheckResult {
     let (offering, offered) = scene.start(scene.attack.name, &[], "\n").await?;
     let taken = sibling.run(scene.hostile("take-descriptor", &[])).await;
-    let taken = Outcome::from_run(taken);
+    let taken = AttackOutcome::from_run(taken);
     let went_through = !taken.lines("BREACH ").is_empty();
     compare("a descriptor of a sibling", went_through)?;
     if went_through {

@@ -3,19 +3,19 @@
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use sandbox::request::Status;
-use sandbox::{Command, LimitKind, Sandbox, Verdict};
+use sandbox::request::CommandStatus;
+use sandbox::{CommandResult, ExecCommand, LimitKind, Sandbox};
 use tempfile::TempDir;
 
-use crate::attack::{Attack, Expect, Finding, Outcome};
-use crate::backend::{self, Backend};
+use crate::attack::{Attack, AttackOutcome, CheckResult, ExpectedEnd};
+use crate::backend::{self, TestedBackend};
 use crate::outside::processes_with;
-use crate::scene::{Props, Scene, within};
+use crate::scene::{AttackFixture, HostSurroundings, within};
 use crate::under_test::nature;
 use crate::under_test::traces::in_sight_of;
 
 /// Runs a group on the backend under test, next to a sandbox that must not be affected.
-pub(crate) async fn play(attacks: &[Attack]) {
+pub(crate) async fn run_group(attacks: &[Attack]) {
     let mut failures = Vec::new();
     let backend = backend::tested();
     let bystander = Bystander::start(backend).await;
@@ -58,40 +58,40 @@ pub(crate) async fn play(attacks: &[Attack]) {
 }
 
 /// Runs one attack.
-pub(crate) async fn check(backend: Backend, attack: Attack) -> Finding {
-    let mut scene = Scene::set(backend, attack).await?;
-    let outcome = perform(&scene).await;
+pub(crate) async fn check(backend: TestedBackend, attack: Attack) -> CheckResult {
+    let mut scene = AttackFixture::set(backend, attack).await?;
+    let outcome = drive_with_timeout(&scene).await;
     let found = match &outcome {
         Ok(outcome) => judge(attack.expect, outcome)
             .and_then(|()| guarded(|| (attack.outside)(&scene, outcome))),
         Err(problem) => Err(problem.clone()),
     };
-    let served = if attack.expect.survives() && found.is_ok() {
-        serves(scene.sandbox()).await
+    let served = if attack.expect.must_survive() && found.is_ok() {
+        check_still_works(scene.sandbox()).await
     } else {
         Ok(())
     };
     // In all cases nothing may be left behind.
     let struck = scene.strike().await;
-    let gone = nobody_left(&scene.props).await;
+    let gone = check_nothing_left(&scene.props).await;
     let untouched = scene.props.check(&outcome.unwrap_or_default());
     found.and(served).and(struck).and(gone).and(untouched)
 }
 
 /// Runs the driver with a timeout.
-async fn perform(scene: &Scene) -> Finding<Outcome> {
-    let hangs = nature::patience(Duration::from_secs(120));
+async fn drive_with_timeout(scene: &AttackFixture) -> CheckResult<AttackOutcome> {
+    let hangs = nature::scaled_timeout(Duration::from_secs(120));
     match tokio::time::timeout(hangs, (scene.attack.drive)(scene)).await {
         Ok(outcome) => outcome,
         Err(_) => Err("hangs".into()),
     }
 }
 
-fn guarded(look: impl FnOnce() -> Finding) -> Finding {
+fn guarded(look: impl FnOnce() -> CheckResult) -> CheckResult {
     std::panic::catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("panicked".into()))
 }
 
-pub(crate) fn judge(expect: Expect, outcome: &Outcome) -> Finding {
+pub(crate) fn judge(expect: ExpectedEnd, outcome: &AttackOutcome) -> CheckResult {
     let breaches = outcome.lines("BREACH ");
     if !breaches.is_empty() {
         let more = breaches.len().saturating_sub(8);
@@ -103,33 +103,34 @@ pub(crate) fn judge(expect: Expect, outcome: &Outcome) -> Finding {
     }
     let held = || held(outcome);
     let ended_by = |limit| match &outcome.verdict {
-        Some(Verdict {
+        Some(CommandResult {
             limit: Some(found), ..
         }) if *found == limit => Ok(()),
         _ => Err(format!(
             "not ended by the limit on {}: {}",
             LimitKind::name(limit),
-            say(outcome)
+            describe(outcome)
         )),
     };
     match expect {
-        Expect::Held => held(),
-        Expect::Limit(limit) => ended_by(limit),
-        Expect::HeldOrLimit(limit) => ended_by(limit).or_else(|_| held()),
-        Expect::Driven | Expect::DrivenToItsEnd => Ok(()),
+        ExpectedEnd::Held => held(),
+        ExpectedEnd::Limit(limit) => ended_by(limit),
+        ExpectedEnd::HeldOrLimit(limit) => ended_by(limit).or_else(|_| held()),
+        ExpectedEnd::Driven | ExpectedEnd::DrivenToItsEnd => Ok(()),
     }
 }
 
-fn held(outcome: &Outcome) -> Finding {
-    let ended_well = matches!(&outcome.verdict, Some(verdict) if verdict.status == Status::Code(0));
+fn held(outcome: &AttackOutcome) -> CheckResult {
+    let ended_well =
+        matches!(&outcome.verdict, Some(verdict) if verdict.status == CommandStatus::Code(0));
     if ended_well && !outcome.lines("HELD ").is_empty() {
         Ok(())
     } else {
-        Err(format!("did not run to its end: {}", say(outcome)))
+        Err(format!("did not run to its end: {}", describe(outcome)))
     }
 }
 
-pub(crate) fn say(outcome: &Outcome) -> String {
+pub(crate) fn describe(outcome: &AttackOutcome) -> String {
     let text = outcome.text();
     let last = text.lines().rev().take(3).collect::<Vec<_>>();
     let errors = String::from_utf8_lossy(&outcome.stderr);
@@ -141,8 +142,12 @@ pub(crate) fn say(outcome: &Outcome) -> String {
 }
 
 /// Checks that the sandbox still works: a command, a file.
-pub(crate) async fn serves(sandbox: &Sandbox) -> Finding {
-    let run = within("run afterwards", sandbox.run(Command::new(["/bin/true"]))).await?;
+pub(crate) async fn check_still_works(sandbox: &Sandbox) -> CheckResult {
+    let run = within(
+        "run afterwards",
+        sandbox.run(ExecCommand::new(["/bin/true"])),
+    )
+    .await?;
     if !run.verdict.success() {
         return Err(format!("a command afterwards ended with {:?}", run.verdict));
     }
@@ -153,8 +158,8 @@ pub(crate) async fn serves(sandbox: &Sandbox) -> Finding {
 
 /// Checks that no process has the marker or sees the workspace. That is so as soon as a sandbox has
 /// ended; the deadline only lets the kernel clear the process table.
-pub(crate) async fn nobody_left(props: &Props) -> Finding {
-    let end = Instant::now() + nature::patience(Duration::from_secs(10));
+pub(crate) async fn check_nothing_left(props: &HostSurroundings) -> CheckResult {
+    let end = Instant::now() + nature::scaled_timeout(Duration::from_secs(10));
     loop {
         let left = processes_with(&props.marker);
         let around = in_sight_of(&props.workspace);
@@ -175,7 +180,7 @@ struct Bystander {
 }
 
 impl Bystander {
-    async fn start(backend: Backend) -> Self {
+    async fn start(backend: TestedBackend) -> Self {
         let workspace = TempDir::new().expect("there is a folder for temporary files");
         let sandbox = Sandbox::start(backend.spec(workspace.path())).await;
         Self {
@@ -184,8 +189,12 @@ impl Bystander {
         }
     }
 
-    async fn answers(&self) -> Finding {
-        let run = within("a bystander", self.sandbox.run(Command::new(["/bin/true"]))).await?;
+    async fn answers(&self) -> CheckResult {
+        let run = within(
+            "a bystander",
+            self.sandbox.run(ExecCommand::new(["/bin/true"])),
+        )
+        .await?;
         if run.verdict.success() {
             Ok(())
         } else {

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use crate::attack::Attack;
 use crate::backend;
-use crate::scene::{Props, hostile_program};
+use crate::scene::{HostSurroundings, hostile_program};
 use crate::suite::check;
 
 /// Runs an attack on the host itself and counts its reported breaches.
-fn breaches(props: &Props, name: &str) -> (usize, String) {
+fn breaches(props: &HostSurroundings, name: &str) -> (usize, String) {
     let output = Command::new(hostile_program())
         .arg(name)
         .args(props.arguments())
@@ -51,7 +51,7 @@ async fn without_walls_the_attacks_succeed() {
         "huge-pages",
         "leases",
     ] {
-        let props = Props::place();
+        let props = HostSurroundings::place();
         let (count, text) = breaches(&props, name);
         if count == 0 {
             failures.push(format!("{name}: {text}"));

@@ -99,7 +99,7 @@ pub(crate) fn short_wall() -> Duration {
 }
 
 /// Timeout for tests: emulated machines are slow.
-pub(crate) fn patience(usual: Duration) -> Duration {
+pub(crate) fn scaled_timeout(usual: Duration) -> Duration {
     match backend().strength() {
         Strength::Vm => usual * 4,
         Strength::Kernel => usual * 2,

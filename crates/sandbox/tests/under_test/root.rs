@@ -20,7 +20,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandbox::{Backend, Provisions, SandboxSpec};
+use sandbox::{Backend, BackendConfig, SandboxSpec};
 
 /// Panics on an unknown name, so that a typing error does not test another backend.
 pub(crate) fn backend() -> Backend {
@@ -45,10 +45,10 @@ pub(crate) fn image() -> Option<PathBuf> {
     env::var_os("HOTCELL_TEST_IMAGE").map(PathBuf::from)
 }
 
-fn provisions() -> Provisions {
-    let mut provisions = Provisions {
+fn provisions() -> BackendConfig {
+    let mut provisions = BackendConfig {
         default_image: image(),
-        ..Provisions::default()
+        ..BackendConfig::default()
     };
     if let Some(cache) = env::var_os("HOTCELL_TEST_CACHE") {
         provisions.cache = cache.into();

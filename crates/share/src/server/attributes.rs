@@ -10,15 +10,15 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::resolve::number;
+use super::resolve::fd_name;
 use super::stat::Stat;
-use super::{Server, lock};
-use crate::abi::{GET_OF_HANDLE, PERMISSIONS, SETUID_OR_SETGID, set};
-use crate::wire::{Fields, Reply};
+use super::{ShareServer, lock};
+use crate::abi::{GETATTR_BY_HANDLE, PERMISSIONS_MASK, SETUID_OR_SETGID, set};
+use crate::wire::{Fields, FuseReply};
 
 /// The attribute changes of a request.
 #[derive(Debug)]
-struct Changes {
+struct AttributeChanges {
     which: u32,
     handle: u64,
     size: u64,
@@ -29,7 +29,7 @@ struct Changes {
     gid: u32,
 }
 
-impl Changes {
+impl AttributeChanges {
     fn parse(mut fields: Fields<'_>) -> Result<Self, Errno> {
         let which = fields.u32()?;
         fields.u32()?;
@@ -80,22 +80,22 @@ impl Changes {
     }
 }
 
-impl Server {
+impl ShareServer {
     pub(super) fn get_attributes(
         &self,
         node: u64,
         mut fields: Fields<'_>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) -> Result<(), Errno> {
         let flags = fields.u32()?;
         fields.u32()?;
         let handle = fields.u64()?;
-        let _names = self.steady();
-        let stat = match flags & GET_OF_HANDLE {
+        let _names = self.lock_names_shared();
+        let stat = match flags & GETATTR_BY_HANDLE {
             0 => self.stat(node)?,
             _ => Stat::of_open(&lock(&self.handles).file(handle)?.file)?,
         };
-        write_attributes(&stat, self.vouch(node, &stat), reply);
+        write_attributes(&stat, self.attribute_ttl(node, &stat), reply);
         Ok(())
     }
 
@@ -103,10 +103,10 @@ impl Server {
         &self,
         node: u64,
         fields: Fields<'_>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) -> Result<(), Errno> {
-        let changes = Changes::parse(fields)?;
-        let _names = self.steady();
+        let changes = AttributeChanges::parse(fields)?;
+        let _names = self.lock_names_shared();
         let open = if changes.has(set::HANDLE) {
             Some(lock(&self.handles).file(changes.handle)?)
         } else {
@@ -130,11 +130,16 @@ impl Server {
             chownat(&object, c"", owner.0, owner.1, AtFlags::EMPTY_PATH)?;
         }
         if changes.has(set::MODE) {
-            let mode = Mode::from_raw_mode(changes.mode & PERMISSIONS);
-            chmodat(&self.descriptors, number(&object), mode, AtFlags::empty())?;
+            let mode = Mode::from_raw_mode(changes.mode & PERMISSIONS_MASK);
+            chmodat(&self.descriptors, fd_name(&object), mode, AtFlags::empty())?;
         }
         if changes.has(set::ACCESSED | set::MODIFIED) {
-            utimensat(&self.descriptors, number(&object), &times, AtFlags::empty())?;
+            utimensat(
+                &self.descriptors,
+                fd_name(&object),
+                &times,
+                AtFlags::empty(),
+            )?;
         }
         write_attributes(&Stat::of_open(&object)?, 0, reply);
         Ok(())
@@ -143,7 +148,7 @@ impl Server {
     /// The owner can only stay the same or become the user of this process.
     fn new_owner(
         &self,
-        changes: &Changes,
+        changes: &AttributeChanges,
         before: &Stat,
     ) -> Result<(Option<Uid>, Option<Gid>), Errno> {
         let (uid, gid) = before.owner();
@@ -187,8 +192,8 @@ impl Server {
     }
 
     /// Also serves as a barrier: replies after the invalidations for all earlier changes of the host.
-    pub(super) fn stat_file_system(&self, reply: &mut Reply) -> Result<(), Errno> {
-        self.catch_up().map_err(|_| Errno::IO)?;
+    pub(super) fn stat_file_system(&self, reply: &mut FuseReply) -> Result<(), Errno> {
+        self.process_host_events().map_err(|_| Errno::IO)?;
         let state = fstatvfs(&self.root)?;
         for count in [
             state.f_blocks,
@@ -207,7 +212,7 @@ impl Server {
     }
 }
 
-fn write_attributes(stat: &Stat, term: u64, reply: &mut Reply) {
+fn write_attributes(stat: &Stat, term: u64, reply: &mut FuseReply) {
     reply.term(term);
     reply.u32(0);
     reply.u32(0);

@@ -7,34 +7,34 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, SeekFrom, copy_file_range, fdatasync, fsync, openat, seek};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
-use super::entries::{plain_mode, write_node};
-use super::handles::Kind;
+use super::entries::{unprivileged_mode, write_node};
+use super::handles::HandleKind;
 use super::stat::Stat;
-use super::{Server, lock};
-use crate::abi::{LARGEST_CONTENT, OPEN_KEEPS_CACHE, SYNC_CONTENT, WRITE_OF_CACHE};
-use crate::wire::{Fields, Reply};
+use super::{ShareServer, lock};
+use crate::abi::{MAX_CONTENT_BYTES, OPEN_KEEP_CACHE, SYNC_DATA_ONLY, WRITE_FROM_PAGE_CACHE};
+use crate::wire::{Fields, FuseReply};
 
 /// Most bytes of one copy, so that it does not occupy a worker for too long.
-const LARGEST_COPY: u64 = 64 << 20;
-const DATA: u32 = 3;
-const HOLE: u32 = 4;
+const MAX_COPY_BYTES: u64 = 64 << 20;
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
 
-impl Server {
+impl ShareServer {
     pub(super) fn open(
         &self,
         node: u64,
         mut fields: Fields<'_>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) -> Result<(), Errno> {
         let flags = fields.u32()?;
-        let _names = self.steady();
-        lock(&self.handles).check_room()?;
+        let _names = self.lock_names_shared();
+        lock(&self.handles).check_capacity()?;
         let path = self.object(node)?;
         let file = self.open_regular(&path, flags)?;
         // If the cached attributes are still valid, so is the cached content.
         let told = lock(&self.nodes).told(node);
         let is_known = told.is_some() && told == Some(Stat::of_open(&file)?.version());
-        let keeps = if is_known { OPEN_KEEPS_CACHE } else { 0 };
+        let keeps = if is_known { OPEN_KEEP_CACHE } else { 0 };
         self.write_handle(Arc::new(file), node, access(flags), keeps, reply);
         Ok(())
     }
@@ -43,14 +43,14 @@ impl Server {
         &self,
         folder: u64,
         mut fields: Fields<'_>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) -> Result<(), Errno> {
         let (flags, mode) = (fields.u32()?, fields.u32()?);
         fields.skip(8)?;
         let name = fields.name()?;
-        let mode = plain_mode(mode)?;
-        let _names = self.steady();
-        lock(&self.handles).check_room()?;
+        let mode = unprivileged_mode(mode)?;
+        let _names = self.lock_names_shared();
+        lock(&self.handles).check_capacity()?;
         let open = self.folder(folder)?;
         let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match openat(&open, name, new | access(flags), mode) {
@@ -67,16 +67,16 @@ impl Server {
     }
 
     /// Creates a file without a name (`O_TMPFILE`).
-    pub(super) fn create_nameless(
+    pub(super) fn create_temp_file(
         &self,
         folder: u64,
         mut fields: Fields<'_>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) -> Result<(), Errno> {
         let (flags, mode) = (fields.u32()?, fields.u32()?);
-        let mode = plain_mode(mode)?;
-        let _names = self.steady();
-        lock(&self.handles).check_room()?;
+        let mode = unprivileged_mode(mode)?;
+        let _names = self.lock_names_shared();
+        lock(&self.handles).check_capacity()?;
         let open = self.folder(folder)?;
         let new = OFlags::TMPFILE | OFlags::CLOEXEC;
         let file = Arc::new(openat(&open, c".", new | access(flags), mode)?);
@@ -106,16 +106,16 @@ impl Server {
         node: u64,
         access: OFlags,
         flags: u32,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) {
         let is_written = access != OFlags::RDONLY;
         if is_written {
             lock(&self.nodes).add_writer(node);
         }
         let kind = if is_written {
-            Kind::Written
+            HandleKind::Written
         } else {
-            Kind::Read
+            HandleKind::Read
         };
         let handle = lock(&self.handles).add(file, node, kind);
         reply.u64(handle);
@@ -123,10 +123,10 @@ impl Server {
         reply.u32(0);
     }
 
-    pub(super) fn read(&self, mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn read(&self, mut fields: Fields<'_>, reply: &mut FuseReply) -> Result<(), Errno> {
         let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let handle = lock(&self.handles).file(handle)?;
-        let size = (size as usize).min(LARGEST_CONTENT);
+        let size = (size as usize).min(MAX_CONTENT_BYTES);
         reply.fill(size, |buffer| {
             let mut filled = 0;
             while filled < size {
@@ -146,7 +146,7 @@ impl Server {
         })
     }
 
-    pub(super) fn write(&self, mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn write(&self, mut fields: Fields<'_>, reply: &mut FuseReply) -> Result<(), Errno> {
         let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let origin = fields.u32()?;
         fields.u64()?;
@@ -158,7 +158,7 @@ impl Server {
         }
         let handle = lock(&self.handles).file(handle)?;
         // Append at the end as the host sees it. Writes from the page cache have a fixed offset.
-        let appends = flags.contains(OFlags::APPEND) && origin & WRITE_OF_CACHE == 0;
+        let appends = flags.contains(OFlags::APPEND) && origin & WRITE_FROM_PAGE_CACHE == 0;
         let mut written = 0;
         while written < content.len() {
             let rest = &content[written..];
@@ -181,12 +181,12 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn seek(&self, mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn seek(&self, mut fields: Fields<'_>, reply: &mut FuseReply) -> Result<(), Errno> {
         let (handle, offset, whence) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let handle = lock(&self.handles).file(handle)?;
         let to = match whence {
-            DATA => SeekFrom::Data(offset),
-            HOLE => SeekFrom::Hole(offset),
+            SEEK_DATA => SeekFrom::Data(offset),
+            SEEK_HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
         // The changed file position has no effect: reads and writes carry an offset.
@@ -197,7 +197,7 @@ impl Server {
     pub(super) fn copy_range(
         &self,
         mut fields: Fields<'_>,
-        reply: &mut Reply,
+        reply: &mut FuseReply,
     ) -> Result<(), Errno> {
         let (from, mut from_offset) = (fields.u64()?, fields.u64()?);
         fields.u64()?;
@@ -214,7 +214,7 @@ impl Server {
             Some(&mut from_offset),
             &to.file,
             Some(&mut to_offset),
-            length.min(LARGEST_COPY) as usize,
+            length.min(MAX_COPY_BYTES) as usize,
         )?;
         reply.u32(copied as u32);
         reply.u32(0);
@@ -230,7 +230,7 @@ impl Server {
             handles.file(handle)?
         };
         drop(handles);
-        match flags & SYNC_CONTENT {
+        match flags & SYNC_DATA_ONLY {
             0 => fsync(&handle.file),
             _ => fdatasync(&handle.file),
         }
@@ -251,9 +251,9 @@ impl Server {
         };
         let (node, kind) = (handle.node, handle.kind);
         drop(handle);
-        if kind == Kind::Written {
+        if kind == HandleKind::Written {
             // Process the events of its own writes while it still counts as a writer.
-            let outcome = self.catch_up();
+            let outcome = self.process_host_events();
             lock(&self.nodes).remove_writer(node);
             outcome.map_err(|_| Errno::IO)?;
         }

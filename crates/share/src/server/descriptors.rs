@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 /// Evicts with the second-chance algorithm.
 #[derive(Debug)]
-pub(super) struct Descriptors {
-    open: HashMap<u64, Slot>,
+pub(super) struct DescriptorCache {
+    open: HashMap<u64, CachedFolder>,
     /// Eviction order. May contain folders that have been removed.
     order: VecDeque<u64>,
     most: usize,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CachedFolder {
     folder: Arc<OwnedFd>,
     was_used: bool,
 }
 
-impl Descriptors {
+impl DescriptorCache {
     pub(super) fn new(most: usize) -> Self {
         Self {
             open: HashMap::new(),
@@ -36,7 +36,7 @@ impl Descriptors {
 
     pub(super) fn insert(&mut self, node: u64, folder: Arc<OwnedFd>) {
         let was_used = false;
-        let slot = Slot { folder, was_used };
+        let slot = CachedFolder { folder, was_used };
         if self.open.insert(node, slot).is_some() {
             return;
         }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_number_is_bounded_and_what_is_used_stays() {
         let some = Arc::new(OwnedFd::from(File::open("/").unwrap()));
-        let mut descriptors = Descriptors::new(10);
+        let mut descriptors = DescriptorCache::new(10);
         for node in 0..1000 {
             descriptors.insert(node, Arc::clone(&some));
             assert!(descriptors.get(0).is_some(), "after {node}");

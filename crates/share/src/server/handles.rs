@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// How a handle was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HandleKind {
     Folder,
     Read,
     Written,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 pub(super) struct Handle {
     pub(super) file: Arc<OwnedFd>,
     pub(super) node: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: HandleKind,
     /// Serialises concurrent reads of a folder, which share the position of the descriptor.
     pub(super) reading: Mutex<()>,
 }
@@ -41,7 +41,7 @@ impl Handles {
     }
 
     /// Must be called before a file is opened or created.
-    pub(super) fn check_room(&self) -> Result<(), Errno> {
+    pub(super) fn check_capacity(&self) -> Result<(), Errno> {
         if self.open.len() < self.most {
             Ok(())
         } else {
@@ -49,7 +49,7 @@ impl Handles {
         }
     }
 
-    pub(super) fn add(&mut self, file: Arc<OwnedFd>, node: u64, kind: Kind) -> u64 {
+    pub(super) fn add(&mut self, file: Arc<OwnedFd>, node: u64, kind: HandleKind) -> u64 {
         let number = self.next;
         self.next += 1;
         let handle = Handle {
@@ -72,13 +72,15 @@ impl Handles {
 
     fn get(&self, number: u64, is_folder: bool) -> Result<Arc<Handle>, Errno> {
         match self.open.get(&number) {
-            Some(handle) if (handle.kind == Kind::Folder) == is_folder => Ok(Arc::clone(handle)),
+            Some(handle) if (handle.kind == HandleKind::Folder) == is_folder => {
+                Ok(Arc::clone(handle))
+            }
             _ => Err(Errno::BADF),
         }
     }
 
     /// Any open file of a node. Fallback for a node without a name.
-    pub(super) fn of_node(&self, node: u64) -> Option<Arc<OwnedFd>> {
+    pub(super) fn find_by_node(&self, node: u64) -> Option<Arc<OwnedFd>> {
         let mut open = self.open.values();
         let handle = open.find(|handle| handle.node == node)?;
         Some(Arc::clone(&handle.file))

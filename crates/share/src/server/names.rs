@@ -9,15 +9,15 @@ use rustix::io::Errno;
 
 use super::nodes::Nodes;
 use super::stat::Stat;
-use super::{Server, lock};
+use super::{ShareServer, lock};
 use crate::wire::Fields;
 
 /// A node that may lose its last name while the kernel inside still knows it.
-type Leaving = Option<(u64, Arc<OwnedFd>)>;
+type RemovedEntry = Option<(u64, Arc<OwnedFd>)>;
 
-impl Server {
+impl ShareServer {
     /// Exclusive lock on names.
-    pub(super) fn changing(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(super) fn lock_names_exclusive(&self) -> RwLockWriteGuard<'_, ()> {
         self.names.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,12 +33,12 @@ impl Server {
         } else {
             AtFlags::empty()
         };
-        let _names = self.changing();
+        let _names = self.lock_names_exclusive();
         let open = self.folder(folder)?;
         let leaving = self.leaving(folder, &open, name);
         unlinkat(&open, name, flags)?;
         lock(&self.nodes).take(folder, name);
-        self.let_go(leaving);
+        self.hold_unlinked(leaving);
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Server {
             flags if flags == RenameFlags::NOREPLACE || flags == RenameFlags::EXCHANGE => flags,
             _ => return Err(Errno::INVAL),
         };
-        let _names = self.changing();
+        let _names = self.lock_names_exclusive();
         let (old_folder, new_folder) = (self.folder(from)?, self.folder(to)?);
         let leaving = if flags == RenameFlags::EXCHANGE {
             None
@@ -72,17 +72,17 @@ impl Server {
         renameat_with(&old_folder, name, &new_folder, new_name, flags)?;
         let mut nodes = lock(&self.nodes);
         if flags == RenameFlags::EXCHANGE {
-            exchange(&mut nodes, (from, name), (to, new_name))
+            exchange_entries(&mut nodes, (from, name), (to, new_name))
         } else {
-            replace(&mut nodes, (from, name), (to, new_name))
+            move_entry(&mut nodes, (from, name), (to, new_name))
         }
         drop(nodes);
-        self.let_go(leaving);
+        self.hold_unlinked(leaving);
         Ok(())
     }
 
     /// Opens an entry before it is removed, if the kernel knows it.
-    fn leaving(&self, folder: u64, open: &OwnedFd, name: &CStr) -> Leaving {
+    fn leaving(&self, folder: u64, open: &OwnedFd, name: &CStr) -> RemovedEntry {
         let node = lock(&self.nodes).entry(folder, name)?;
         let identity = lock(&self.nodes).identity(node).ok()?;
         let path = self.open_entry(open, name).ok()?;
@@ -91,22 +91,22 @@ impl Server {
     }
 
     /// Keeps a file without a name open while the kernel knows it.
-    fn let_go(&self, leaving: Leaving) {
+    fn hold_unlinked(&self, leaving: RemovedEntry) {
         let Some((node, path)) = leaving else {
             return;
         };
         let is_gone = Stat::of_open(&path).is_ok_and(|stat| stat.links() == 0);
         let mut nodes = lock(&self.nodes);
         if is_gone {
-            nodes.bury(node);
+            nodes.detach(node);
         }
         nodes.hold(node, path);
     }
 }
 
-type Entry<'a> = (u64, &'a CStr);
+type EntryKey<'a> = (u64, &'a CStr);
 
-fn replace(nodes: &mut Nodes, from: Entry<'_>, to: Entry<'_>) {
+fn move_entry(nodes: &mut Nodes, from: EntryKey<'_>, to: EntryKey<'_>) {
     let moved = nodes.entry(from.0, from.1);
     // Two names of one file: `rename` does nothing then.
     if moved.is_some() && moved == nodes.entry(to.0, to.1) {
@@ -119,7 +119,7 @@ fn replace(nodes: &mut Nodes, from: Entry<'_>, to: Entry<'_>) {
     }
 }
 
-fn exchange(nodes: &mut Nodes, one: Entry<'_>, other: Entry<'_>) {
+fn exchange_entries(nodes: &mut Nodes, one: EntryKey<'_>, other: EntryKey<'_>) {
     let was_one = nodes.take(one.0, one.1);
     let was_other = nodes.take(other.0, other.1);
     if let Some(node) = was_one {

@@ -4,7 +4,7 @@
 //! only if its last name is gone while the kernel still knows it. Numbers are never reused, so a stale
 //! number cannot refer to another file.
 
-mod beliefs;
+mod kernel_cache;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -13,39 +13,39 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::descriptors::Descriptors;
-use super::stat::{Identity, Version};
-pub(super) use beliefs::Child;
+use super::descriptors::DescriptorCache;
+use super::stat::{FileIdentity, FileVersion};
+pub(super) use kernel_cache::CachedEntry;
 
 /// Node number of the shared folder.
-pub(super) const ROOT: u64 = 1;
-const MOST_NODES: usize = 1 << 20;
+pub(super) const ROOT_NODE: u64 = 1;
+const MAX_NODES: usize = 1 << 20;
 /// Most names that are stored for one file; the most recent ones.
-const MOST_PLACES: usize = 16;
+const MAX_LOCATIONS: usize = 16;
 /// Most levels to the root. Deeper than a program can create in reasonable time.
-const DEEPEST: usize = 1 << 16;
+const MAX_DEPTH: usize = 1 << 16;
 
 #[derive(Debug)]
 struct Node {
-    identity: Identity,
+    identity: FileIdentity,
     /// The kernel's lookup count. It decreases with `Forget`.
     lookups: u64,
     /// The most recent last. A folder has only one.
-    places: Vec<Place>,
+    places: Vec<NodeLocation>,
     /// Entries that the kernel knows; `None` for entries that it knows not to exist.
     children: HashMap<Arc<CStr>, Option<u64>>,
     /// Set when the last name was removed.
     held: Option<Arc<OwnedFd>>,
-    watch: Watch,
+    watch: WatchState,
     /// The version of the attributes that the kernel may have cached.
-    told: Option<Version>,
+    told: Option<FileVersion>,
     /// Number of handles open for writing.
     writers: u32,
 }
 
 /// Whether a folder is watched for changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Watch {
+enum WatchState {
     NotYet,
     /// The host's inotify limit is reached, or the folder cannot be read.
     Impossible,
@@ -54,27 +54,27 @@ enum Watch {
 
 /// An entry of a folder.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct NodeLocation {
     pub(super) folder: u64,
     pub(super) name: Arc<CStr>,
 }
 
 /// One step down to a folder.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     pub(super) node: u64,
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     pub(super) name: Arc<CStr>,
 }
 
 /// The nearest open folder, or `None` for the root, and the steps from there in reverse order.
-pub(super) type Way = (Option<Arc<OwnedFd>>, Vec<Step>);
+pub(super) type FolderPath = (Option<Arc<OwnedFd>>, Vec<PathStep>);
 
 #[derive(Debug)]
 pub(super) struct Nodes {
     known: HashMap<u64, Node>,
-    by_identity: HashMap<Identity, u64>,
-    folders: Descriptors,
+    by_identity: HashMap<FileIdentity, u64>,
+    folders: DescriptorCache,
     next: u64,
     held: usize,
     most_held: usize,
@@ -85,19 +85,19 @@ pub(super) struct Nodes {
 
 /// The resources of a removed node. Dropping it closes descriptors, so drop it without a lock held.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct ReleasedNode {
     _held: Option<Arc<OwnedFd>>,
     _folder: Option<Arc<OwnedFd>>,
     pub(super) watch: Option<i32>,
 }
 
 impl Nodes {
-    pub(super) fn new(root: Identity, most_folders: usize, most_held: usize) -> Self {
+    pub(super) fn new(root: FileIdentity, most_folders: usize, most_held: usize) -> Self {
         let mut nodes = Self {
             known: HashMap::new(),
             by_identity: HashMap::new(),
-            folders: Descriptors::new(most_folders),
-            next: ROOT,
+            folders: DescriptorCache::new(most_folders),
+            next: ROOT_NODE,
             held: 0,
             most_held,
             watches: HashMap::new(),
@@ -107,7 +107,7 @@ impl Nodes {
         nodes
     }
 
-    fn add(&mut self, identity: Identity) -> u64 {
+    fn add(&mut self, identity: FileIdentity) -> u64 {
         let number = self.next;
         self.next += 1;
         let node = Node {
@@ -116,7 +116,7 @@ impl Nodes {
             places: Vec::new(),
             children: HashMap::new(),
             held: None,
-            watch: Watch::NotYet,
+            watch: WatchState::NotYet,
             told: None,
             writers: 0,
         };
@@ -130,9 +130,9 @@ impl Nodes {
         &mut self,
         folder: u64,
         name: &CStr,
-        identity: Identity,
+        identity: FileIdentity,
     ) -> Result<u64, Errno> {
-        let number = self.number_of(identity)?;
+        let number = self.find_or_add(identity)?;
         self.put(folder, name, number);
         Ok(number)
     }
@@ -140,21 +140,21 @@ impl Nodes {
     /// Registers a lookup of a file without a name.
     pub(super) fn remember_nameless(
         &mut self,
-        identity: Identity,
+        identity: FileIdentity,
         file: Arc<OwnedFd>,
     ) -> Result<u64, Errno> {
         if self.held >= self.most_held {
             return Err(Errno::NFILE);
         }
-        let number = self.number_of(identity)?;
+        let number = self.find_or_add(identity)?;
         self.hold(number, file);
         Ok(number)
     }
 
-    fn number_of(&mut self, identity: Identity) -> Result<u64, Errno> {
+    fn find_or_add(&mut self, identity: FileIdentity) -> Result<u64, Errno> {
         let number = match self.by_identity.get(&identity) {
             Some(number) => *number,
-            None if self.known.len() >= MOST_NODES => return Err(Errno::NFILE),
+            None if self.known.len() >= MAX_NODES => return Err(Errno::NFILE),
             None => self.add(identity),
         };
         if let Some(node) = self.known.get_mut(&number) {
@@ -163,16 +163,16 @@ impl Nodes {
         Ok(number)
     }
 
-    pub(super) fn forget(&mut self, number: u64, lookups: u64) -> Remains {
+    pub(super) fn forget(&mut self, number: u64, lookups: u64) -> ReleasedNode {
         let Some(node) = self.known.get_mut(&number) else {
-            return Remains::default();
+            return ReleasedNode::default();
         };
         node.lookups = node.lookups.saturating_sub(lookups);
-        if node.lookups > 0 || number == ROOT {
-            return Remains::default();
+        if node.lookups > 0 || number == ROOT_NODE {
+            return ReleasedNode::default();
         }
         let Some(node) = self.known.remove(&number) else {
-            return Remains::default();
+            return ReleasedNode::default();
         };
         for place in &node.places {
             self.clear(place, number);
@@ -185,24 +185,24 @@ impl Nodes {
             .filter(|child| child.is_none())
             .count();
         let watch = match node.watch {
-            Watch::Kept(watch) => self.watches.remove(&watch).map(|_| watch),
+            WatchState::Kept(watch) => self.watches.remove(&watch).map(|_| watch),
             _ => None,
         };
-        Remains {
+        ReleasedNode {
             _held: node.held,
             _folder: self.folders.remove(number),
             watch,
         }
     }
 
-    fn drop_identity(&mut self, number: u64, identity: &Identity) {
+    fn drop_identity(&mut self, number: u64, identity: &FileIdentity) {
         if self.by_identity.get(identity) == Some(&number) {
             self.by_identity.remove(identity);
         }
     }
 
     /// Removes an entry if it still refers to this node.
-    fn clear(&mut self, place: &Place, number: u64) {
+    fn clear(&mut self, place: &NodeLocation, number: u64) {
         if let Some(folder) = self.known.get_mut(&place.folder)
             && folder.children.get(&place.name) == Some(&Some(number))
         {
@@ -223,7 +223,7 @@ impl Nodes {
             self.take(folder, &name);
         }
         let name: Arc<CStr> = name.into();
-        let place = Place {
+        let place = NodeLocation {
             folder,
             name: Arc::clone(&name),
         };
@@ -233,10 +233,10 @@ impl Nodes {
         let most = if node.identity.is_folder() {
             1
         } else {
-            MOST_PLACES
+            MAX_LOCATIONS
         };
         let surplus = (node.places.len() + 1).saturating_sub(most);
-        let surplus: Vec<Place> = node.places.drain(..surplus).collect();
+        let surplus: Vec<NodeLocation> = node.places.drain(..surplus).collect();
         node.places.push(place);
         // The file has a name again and needs no descriptor.
         self.held -= usize::from(node.held.take().is_some());
@@ -277,7 +277,7 @@ impl Nodes {
 
     /// Removes all names of a deleted file, and its identity, since its inode number may be reused. The
     /// node remains for open handles.
-    pub(super) fn bury(&mut self, number: u64) {
+    pub(super) fn detach(&mut self, number: u64) {
         let Some(node) = self.known.get_mut(&number) else {
             return;
         };
@@ -288,7 +288,7 @@ impl Nodes {
         self.drop_identity(number, &identity);
     }
 
-    pub(super) fn identity(&self, number: u64) -> Result<Identity, Errno> {
+    pub(super) fn identity(&self, number: u64) -> Result<FileIdentity, Errno> {
         let node = self.known.get(&number).ok_or(Errno::STALE)?;
         Ok(node.identity)
     }
@@ -298,16 +298,16 @@ impl Nodes {
     }
 
     /// Known names, the most recent first.
-    pub(super) fn places(&self, number: u64) -> Vec<Place> {
+    pub(super) fn places(&self, number: u64) -> Vec<NodeLocation> {
         let node = self.known.get(&number);
         node.map_or_else(Vec::new, |node| node.places.iter().rev().cloned().collect())
     }
 
     /// The steps to a folder.
-    pub(super) fn way(&mut self, folder: u64) -> Result<Way, Errno> {
+    pub(super) fn path_to(&mut self, folder: u64) -> Result<FolderPath, Errno> {
         let mut steps = Vec::new();
         let mut at = folder;
-        while at != ROOT {
+        while at != ROOT_NODE {
             if let Some(open) = self.folders.get(at) {
                 return Ok((Some(open), steps));
             }
@@ -319,13 +319,13 @@ impl Nodes {
                 return Ok((Some(Arc::clone(held)), steps));
             }
             let place = node.places.last().ok_or(Errno::STALE)?;
-            steps.push(Step {
+            steps.push(PathStep {
                 node: at,
                 identity: node.identity,
                 name: Arc::clone(&place.name),
             });
             // Renames by the host could have created a cycle.
-            if steps.len() > DEEPEST {
+            if steps.len() > MAX_DEPTH {
                 return Err(Errno::STALE);
             }
             at = place.folder;

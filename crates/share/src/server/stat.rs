@@ -6,20 +6,20 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, statx};
 use rustix::io::Errno;
 
-use crate::abi::{FOLDER, KIND, REGULAR};
-use crate::wire::Reply;
+use crate::abi::{FILE_TYPE_MASK, FOLDER, REGULAR};
+use crate::wire::FuseReply;
 
 /// Identifies a file independent of its name. The birth time distinguishes a file from an earlier one
 /// with the same inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     device: (u32, u32),
     inode: u64,
     born: (i64, u32),
     kind: u32,
 }
 
-impl Identity {
+impl FileIdentity {
     pub(super) fn device(&self) -> (u32, u32) {
         self.device
     }
@@ -35,13 +35,13 @@ impl Identity {
 
 /// Distinguishes versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Version {
+pub(super) struct FileVersion {
     changed: (i64, u32),
     modified: (i64, u32),
     size: u64,
 }
 
-impl Version {
+impl FileVersion {
     /// Time of the last change of content or metadata: seconds and nanoseconds.
     pub(super) fn changed(&self) -> (i64, u32) {
         self.changed
@@ -65,13 +65,13 @@ impl Stat {
         statx(file, c"", AtFlags::EMPTY_PATH, mask).map(Self)
     }
 
-    pub(super) fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> FileIdentity {
         let has_birth = self.0.stx_mask & StatxFlags::BTIME.bits() != 0;
-        Identity {
+        FileIdentity {
             device: (self.0.stx_dev_major, self.0.stx_dev_minor),
             inode: self.0.stx_ino,
             born: if has_birth {
-                moment(&self.0.stx_btime)
+                timestamp(&self.0.stx_btime)
             } else {
                 (0, 0)
             },
@@ -79,16 +79,16 @@ impl Stat {
         }
     }
 
-    pub(super) fn version(&self) -> Version {
-        Version {
-            changed: moment(&self.0.stx_ctime),
-            modified: moment(&self.0.stx_mtime),
+    pub(super) fn version(&self) -> FileVersion {
+        FileVersion {
+            changed: timestamp(&self.0.stx_ctime),
+            modified: timestamp(&self.0.stx_mtime),
             size: self.0.stx_size,
         }
     }
 
     pub(super) fn kind(&self) -> u32 {
-        u32::from(self.0.stx_mode) & KIND
+        u32::from(self.0.stx_mode) & FILE_TYPE_MASK
     }
 
     /// Number of hard links.
@@ -101,7 +101,7 @@ impl Stat {
     }
 
     /// Writes the attributes in the format of the protocol.
-    pub(super) fn write(&self, reply: &mut Reply) {
+    pub(super) fn write(&self, reply: &mut FuseReply) {
         let stat = &self.0;
         reply.u64(stat.stx_ino);
         reply.u64(stat.stx_size);
@@ -123,7 +123,7 @@ impl Stat {
     }
 }
 
-fn moment(time: &StatxTimestamp) -> (i64, u32) {
+fn timestamp(time: &StatxTimestamp) -> (i64, u32) {
     (time.tv_sec, time.tv_nsec)
 }
 

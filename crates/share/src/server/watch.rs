@@ -4,7 +4,7 @@
 //!
 //! Staleness: an invalidation is sent within milliseconds of a change, and before the reply to any
 //! later `statfs`. Changes that inotify does not report (writes to a mapped file that stays open, and
-//! changes through a hard link in an unwatched folder) are visible after at most [`TERM`] seconds.
+//! changes through a hard link in an unwatched folder) are visible after at most [`CACHE_TTL_SECS`] seconds.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -19,20 +19,20 @@ use rustix::fs::fstatfs;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, ioctl_fionread};
 
-use super::stat::{Stat, Version};
-use super::{Server, lock};
+use super::stat::{FileVersion, Stat};
+use super::{ShareServer, lock};
 use crate::channel::block_signals;
 
 /// Seconds for which the kernel may cache names and attributes.
-pub(super) const TERM: u64 = 5;
+pub(super) const CACHE_TTL_SECS: u64 = 5;
 /// Two changes within one tick of the file system's clock can have the same timestamp.
-const TICK: Duration = Duration::from_millis(20);
+const TIMESTAMP_GRANULARITY: Duration = Duration::from_millis(20);
 /// Changes come in bursts: wait this long to handle them together.
-const PAUSE: Duration = Duration::from_millis(1);
+const EVENT_BATCH_DELAY: Duration = Duration::from_millis(1);
 /// Bytes per read of events.
-const CHUNK: usize = 16 * 1024;
+const EVENT_BUFFER_BYTES: usize = 16 * 1024;
 
-const WATCHED: WatchFlags = WatchFlags::ATTRIB
+const WATCHED_EVENTS: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::CREATE)
     .union(WatchFlags::DELETE)
@@ -44,7 +44,7 @@ const WATCHED: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::ONLYDIR);
 
 /// Local file systems. Others, such as network ones, can change without inotify events.
-const LOCAL: &[u64] = &[
+const LOCAL_FILE_SYSTEMS: &[u64] = &[
     0xef53,      // ext4
     0x5846_5342, // xfs
     0x9123_683e, // btrfs
@@ -56,26 +56,26 @@ const LOCAL: &[u64] = &[
 ];
 
 /// Events by watch and name. Details come from the current state of the file.
-type Happenings = HashMap<(i32, Option<Box<CStr>>), ReadFlags>;
+type InotifyEvents = HashMap<(i32, Option<Box<CStr>>), ReadFlags>;
 
 /// Opens inotify, if the file system supports it.
 pub(super) fn open(root: &OwnedFd) -> Option<OwnedFd> {
     let kind = fstatfs(root).ok()?.f_type as u64;
-    let is_local = LOCAL.contains(&(kind & 0xffff_ffff));
+    let is_local = LOCAL_FILE_SYSTEMS.contains(&(kind & 0xffff_ffff));
     is_local.then(|| inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok())?
 }
 
-impl Server {
+impl ShareServer {
     /// Watches a folder, if possible.
     pub(super) fn watch(&self, folder: u64, open: &OwnedFd) {
         let Some(queue) = &self.queue else {
             return;
         };
-        if !lock(&self.nodes).may_watch(folder) {
+        if !lock(&self.nodes).can_watch(folder) {
             return;
         }
         let path = format!("/proc/self/fd/{}", open.as_raw_fd());
-        let watch = inotify::add_watch(queue, path, WATCHED).ok();
+        let watch = inotify::add_watch(queue, path, WATCHED_EVENTS).ok();
         lock(&self.nodes).set_watch(folder, watch);
     }
 
@@ -87,25 +87,25 @@ impl Server {
 
     /// Seconds for which the attributes of a node may be cached. The caller must have taken the shared
     /// lock on names before it got `stat`.
-    pub(super) fn vouch(&self, node: u64, stat: &Stat) -> u64 {
+    pub(super) fn attribute_ttl(&self, node: u64, stat: &Stat) -> u64 {
         let version = stat.version();
         let is_alone = stat.identity().is_folder() || stat.links() == 1;
-        if !is_alone || stat.identity().device() != self.device || !is_settled(&version) {
+        if !is_alone || stat.identity().device() != self.device || !has_stable_timestamp(&version) {
             return 0;
         }
         let mut nodes = lock(&self.nodes);
         if nodes.is_observed(node) {
             nodes.tell(node, version);
-            TERM
+            CACHE_TTL_SECS
         } else {
             0
         }
     }
 
     /// Seconds for which an entry of a folder may be cached.
-    pub(super) fn vouch_for_entry(&self, folder: u64) -> u64 {
+    pub(super) fn entry_ttl(&self, folder: u64) -> u64 {
         if lock(&self.nodes).is_watched(folder) {
-            TERM
+            CACHE_TTL_SECS
         } else {
             0
         }
@@ -129,13 +129,13 @@ impl Server {
             if !both[1].revents().is_empty() {
                 return Ok(());
             }
-            thread::sleep(PAUSE);
-            self.catch_up()?;
+            thread::sleep(EVENT_BATCH_DELAY);
+            self.process_host_events()?;
         }
     }
 
     /// Sends invalidations for all events so far. Must not be called with the lock on names held.
-    pub(super) fn catch_up(&self) -> io::Result<()> {
+    pub(super) fn process_host_events(&self) -> io::Result<()> {
         let Some(queue) = &self.queue else {
             return Ok(());
         };
@@ -146,31 +146,31 @@ impl Server {
             return Ok(());
         }
         // So that no lookup is between its `stat` of a file and the update of the node.
-        let _names = self.changing();
+        let _names = self.lock_names_exclusive();
         for ((watch, name), flags) in &happenings {
-            self.consider(*watch, name.as_deref(), *flags)?;
+            self.handle_event(*watch, name.as_deref(), *flags)?;
         }
         Ok(())
     }
 }
 
 /// Whether a later change is certain to have another timestamp.
-fn is_settled(version: &Version) -> bool {
+fn has_stable_timestamp(version: &FileVersion) -> bool {
     let (seconds, part) = version.changed();
     let Ok(seconds) = u64::try_from(seconds) else {
         return false;
     };
     let changed = UNIX_EPOCH + Duration::new(seconds, part);
     let age = SystemTime::now().duration_since(changed);
-    age.is_ok_and(|age| age > TICK)
+    age.is_ok_and(|age| age > TIMESTAMP_GRANULARITY)
 }
 
 /// All events in the queue at this moment, merged per entry.
-fn read_events(queue: &OwnedFd) -> io::Result<Happenings> {
+fn read_events(queue: &OwnedFd) -> io::Result<InotifyEvents> {
     let mut left = ioctl_fionread(queue)?;
-    let mut happenings = Happenings::new();
+    let mut happenings = InotifyEvents::new();
     while left > 0 {
-        let mut buffer = [MaybeUninit::uninit(); CHUNK];
+        let mut buffer = [MaybeUninit::uninit(); EVENT_BUFFER_BYTES];
         let mut reader = Reader::new(queue, &mut buffer);
         loop {
             match reader.next() {
@@ -188,7 +188,7 @@ fn read_events(queue: &OwnedFd) -> io::Result<Happenings> {
             }
         }
         // Later events are left for the next call.
-        left = left.saturating_sub(CHUNK as u64 / 2);
+        left = left.saturating_sub(EVENT_BUFFER_BYTES as u64 / 2);
     }
     Ok(happenings)
 }

@@ -13,13 +13,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal, kill_process};
 use share::settle;
 
-use crate::world::{Setup, World, alone};
+use crate::fixture::{ServerSetup, ShareFixture, run_isolated};
 
 /// Enough rounds to hit effects of the clock granularity.
 const ROUNDS: u32 = 300;
 
 /// Waits until the last change of a file is older than the granularity of its timestamps.
-fn rest(path: &Path) {
+fn wait_for_stable_timestamp(path: &Path) {
     let old = Duration::from_millis(50);
     let age = || {
         let file = fs::symlink_metadata(path).unwrap();
@@ -36,13 +36,13 @@ fn rest(path: &Path) {
 /// The kernel answers from its cache while the server is stopped.
 #[test]
 fn what_rests_is_not_asked_for_again() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         for name in ["a", "b"] {
             fs::write(world.outside(name), name).unwrap();
         }
         fs::create_dir(world.outside("folder")).unwrap();
-        rest(&world.outside("folder"));
+        wait_for_stable_timestamp(&world.outside("folder"));
         let look = || {
             let look = |name: &str| fs::metadata(world.inside(name)).ok().map(|file| file.len());
             (
@@ -71,7 +71,7 @@ fn what_rests_is_not_asked_for_again() {
         settle(&world.inside("")).unwrap();
         assert_eq!(look().0, [Some(6), None, Some(3), Some(0)]);
         // Also without `settle`, a little later.
-        rest(&world.outside("a"));
+        wait_for_stable_timestamp(&world.outside("a"));
         look();
         fs::write(world.outside("a"), "other!").unwrap();
         let mut seen = String::new();
@@ -84,16 +84,16 @@ fn what_rests_is_not_asked_for_again() {
 /// More changes than the inotify queue holds.
 #[test]
 fn too_many_changes_to_tell_are_told_nevertheless() {
-    alone(|| {
-        let world = World::with(Setup {
+    run_isolated(|| {
+        let world = ShareFixture::with(ServerSetup {
             is_in_memory: true,
-            ..Setup::default()
+            ..ServerSetup::default()
         });
         const FILES: usize = 12_000;
         for number in 0..FILES {
             fs::write(world.outside(number.to_string()), "old").unwrap();
         }
-        rest(&world.outside(""));
+        wait_for_stable_timestamp(&world.outside(""));
         let length =
             |number: usize| fs::metadata(world.inside(number.to_string())).map(|file| file.len());
         for number in 0..FILES {
@@ -121,8 +121,8 @@ fn too_many_changes_to_tell_are_told_nevertheless() {
 
 #[test]
 fn a_folder_that_is_made_again_and_entered_has_its_path() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         for _ in 0..200 {
             let folder = world.inside("again");
             fs::create_dir(&folder).unwrap();
@@ -139,8 +139,8 @@ fn a_folder_that_is_made_again_and_entered_has_its_path() {
 
 #[test]
 fn what_the_host_changes_is_seen_inside() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let settled = || settle(&world.inside("")).unwrap();
         fs::create_dir(world.outside("folder")).unwrap();
         fs::write(world.outside("open"), "0000000000").unwrap();
@@ -174,8 +174,8 @@ fn what_the_host_changes_is_seen_inside() {
 
 #[test]
 fn what_the_host_makes_and_takes_away_comes_and_goes_inside() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let settled = || settle(&world.inside("")).unwrap();
         let exists = |name: &str| fs::symlink_metadata(world.inside(name)).is_ok();
         let names = || {
@@ -227,8 +227,8 @@ fn what_the_host_makes_and_takes_away_comes_and_goes_inside() {
 
 #[test]
 fn attributes_that_the_host_changes_are_seen_inside() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let settled = || settle(&world.inside("")).unwrap();
         fs::write(world.outside("file"), "").unwrap();
         fs::create_dir(world.outside("folder")).unwrap();
@@ -258,8 +258,8 @@ fn attributes_that_the_host_changes_are_seen_inside() {
 
 #[test]
 fn an_open_file_stays_itself_whatever_the_host_does_with_its_name() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         fs::create_dir(world.outside("folder")).unwrap();
         fs::write(world.outside("folder/file"), "before").unwrap();
         let mut file = File::options()

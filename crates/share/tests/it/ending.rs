@@ -8,12 +8,12 @@ use std::thread;
 use rustix::fs::statfs;
 use rustix::io::Errno;
 
-use crate::world::{World, alone};
+use crate::fixture::{ShareFixture, run_isolated};
 
 #[test]
 fn operations_fail_when_the_server_is_gone() {
-    alone(|| {
-        let mut world = World::new();
+    run_isolated(|| {
+        let mut world = ShareFixture::new();
         fs::write(world.inside("file"), "content").unwrap();
         let file = OpenOptions::new()
             .read(true)
@@ -66,8 +66,8 @@ fn operations_fail_when_the_server_is_gone() {
 
 #[test]
 fn what_was_written_is_on_the_host_at_once() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let mut file = File::create_new(world.inside("file")).unwrap();
         let mut expected = Vec::new();
         for number in 0..300u32 {

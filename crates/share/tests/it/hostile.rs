@@ -14,19 +14,19 @@ use rustix::io::Errno;
 use tempfile::TempDir;
 
 use crate::peer::{
-    CREATE, GET_ATTRIBUTES, LINK, LOOKUP, MAKE_FOLDER, OPEN, OPEN_FOLDER, Peer, READ, READ_LINK,
-    RENAME, ROOT, SET_ATTRIBUTES, UNLINK, WRITE, fields, message, number,
+    CREATE, FakeKernel, GET_ATTRIBUTES, LINK, LOOKUP, MAKE_FOLDER, OPEN, OPEN_FOLDER, READ,
+    READ_LINK, RENAME, ROOT, SET_ATTRIBUTES, UNLINK, WRITE, fields, message, number,
 };
 
 const SECRET: &str = "what nobody inside may read";
 
 /// A folder with symlinks that lead out of it, and their targets.
-struct Scene {
+struct EscapeScene {
     home: TempDir,
     before: (u64, u64, i64, i64, u32),
 }
 
-impl Scene {
+impl EscapeScene {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("folder");
@@ -39,7 +39,7 @@ impl Scene {
         symlink("../outside/canary", folder.join("straight")).unwrap();
         let fifo = FileType::Fifo;
         mknodat(CWD, folder.join("fifo"), fifo, Mode::RWXU, 0).unwrap();
-        let before = traces(&home.path().join("outside/canary"));
+        let before = fingerprint(&home.path().join("outside/canary"));
         Self { home, before }
     }
 
@@ -57,13 +57,13 @@ impl Scene {
             .windows(SECRET.len())
             .any(|part| part == SECRET.as_bytes());
         assert!(!is_told, "the canary was read");
-        assert_eq!(traces(&self.outside().join("canary")), self.before);
+        assert_eq!(fingerprint(&self.outside().join("canary")), self.before);
         let names = |folder: &Path| fs::read_dir(folder).unwrap().count();
         assert_eq!((names(&self.outside()), names(self.home.path())), (1, 2));
     }
 }
 
-fn traces(path: &Path) -> (u64, u64, i64, i64, u32) {
+fn fingerprint(path: &Path) -> (u64, u64, i64, i64, u32) {
     let file = fs::symlink_metadata(path).unwrap();
     (
         file.ino(),
@@ -76,8 +76,8 @@ fn traces(path: &Path) -> (u64, u64, i64, i64, u32) {
 
 #[test]
 fn no_name_leads_out_of_the_folder() {
-    let scene = Scene::new();
-    let mut peer = Peer::new(&scene.folder());
+    let scene = EscapeScene::new();
+    let mut peer = FakeKernel::new(&scene.folder());
     let below = peer.look_up(ROOT, "below").unwrap();
     for name in [
         "",
@@ -121,8 +121,8 @@ fn no_name_leads_out_of_the_folder() {
 
 #[test]
 fn no_symlink_is_followed() {
-    let scene = Scene::new();
-    let mut peer = Peer::new(&scene.folder());
+    let scene = EscapeScene::new();
+    let mut peer = FakeKernel::new(&scene.folder());
     let mut told = Vec::new();
     for name in ["way", "straight", "fifo"] {
         let node = peer.look_up(ROOT, name).unwrap();
@@ -155,8 +155,8 @@ fn no_symlink_is_followed() {
 
 #[test]
 fn numbers_that_were_never_given_are_refused() {
-    let scene = Scene::new();
-    let mut peer = Peer::new(&scene.folder());
+    let scene = EscapeScene::new();
+    let mut peer = FakeKernel::new(&scene.folder());
     for node in [0, 2, 77, u64::MAX] {
         assert_eq!(peer.look_up(node, "x"), Err(Errno::STALE.raw_os_error()));
         peer.ask(OPEN, node, &[0; 8]).unwrap_err();
@@ -188,13 +188,13 @@ fn numbers_that_were_never_given_are_refused() {
 /// A node number refers to one file, even if its names change, and never to another file of that name.
 #[test]
 fn a_number_means_a_file_and_not_a_name() {
-    let scene = Scene::new();
+    let scene = EscapeScene::new();
     let folder = scene.folder();
-    let mut peer = Peer::new(&folder);
+    let mut peer = FakeKernel::new(&folder);
     let below = peer.look_up(ROOT, "below").unwrap();
     let file = peer.look_up(ROOT, "file").unwrap();
     let inode = fs::metadata(folder.join("file")).unwrap().ino();
-    let links = |peer: &mut Peer, node| {
+    let links = |peer: &mut FakeKernel, node| {
         let answer = peer.ask(GET_ATTRIBUTES, node, &[0; 16])?;
         assert_eq!(number(&answer[16..]), inode);
         Ok::<u32, i32>(u32::from_le_bytes(answer[80..84].try_into().unwrap()))
@@ -290,9 +290,9 @@ fn no_bytes_bring_the_server_down_or_out() {
         .collect();
     TestRunner::new(config)
         .run(&vec(any_message(), 1..60), |messages| {
-            let scene = Scene::new();
+            let scene = EscapeScene::new();
             let bytes = [start.clone(), messages.concat()].concat();
-            let (status, answers) = Peer::new(&scene.folder()).send_and_end(&bytes);
+            let (status, answers) = FakeKernel::new(&scene.folder()).send_and_end(&bytes);
             // A channel error exits with 1. A panic or a signal has another status.
             prop_assert!(matches!(status.code(), Some(0 | 1)), "{}", status);
             scene.check(&answers);
@@ -301,9 +301,9 @@ fn no_bytes_bring_the_server_down_or_out() {
         .unwrap();
 }
 
-struct Ending<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -312,7 +312,7 @@ impl Drop for Ending<'_> {
 /// The host repeatedly exchanges a folder for a symlink that leads out.
 #[test]
 fn a_race_with_the_host_leads_nowhere() {
-    let scene = Scene::new();
+    let scene = EscapeScene::new();
     let folder = scene.folder();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -324,8 +324,8 @@ fn a_race_with_the_host_leads_nowhere() {
             }
         });
         // Also on panic.
-        let _ending = Ending(&is_over);
-        let mut peer = Peer::new(&folder);
+        let _ending = StopOnDrop(&is_over);
+        let mut peer = FakeKernel::new(&folder);
         let mut worked = 0;
         for round in 0..3000 {
             let name = format!("{round}\0");

@@ -5,9 +5,9 @@
 
 mod coherence;
 mod ending;
+mod fixture;
 mod hostile;
 mod many;
 mod model;
 mod operations;
 mod peer;
-mod world;

@@ -8,16 +8,16 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::world::{Setup, World, alone};
+use crate::fixture::{ServerSetup, ShareFixture, run_isolated};
 
 /// Descriptor limit of the server.
-const FEW: u32 = 256;
+const MAX_SERVER_DESCRIPTORS: u32 = 256;
 
 #[test]
 fn many_files_need_few_descriptors() {
-    alone(|| {
-        let world = World::with(Setup {
-            descriptors: Some(FEW),
+    run_isolated(|| {
+        let world = ShareFixture::with(ServerSetup {
+            descriptors: Some(MAX_SERVER_DESCRIPTORS),
             is_in_memory: true,
         });
         const FOLDERS: usize = 500;
@@ -58,10 +58,10 @@ fn many_files_need_few_descriptors() {
 
 #[test]
 fn too_many_open_files_are_refused_and_the_others_work() {
-    alone(|| {
-        let world = World::with(Setup {
-            descriptors: Some(FEW),
-            ..Setup::default()
+    run_isolated(|| {
+        let world = ShareFixture::with(ServerSetup {
+            descriptors: Some(MAX_SERVER_DESCRIPTORS),
+            ..ServerSetup::default()
         });
         let most = getrlimit(Resource::Nofile);
         let raised = Rlimit {
@@ -81,7 +81,10 @@ fn too_many_open_files_are_refused_and_the_others_work() {
                 Ok(file) => open.push(file),
                 Err(error) => break error,
             }
-            assert!(open.len() < FEW as usize, "more open files than descriptors");
+            assert!(
+                open.len() < MAX_SERVER_DESCRIPTORS as usize,
+                "more open files than descriptors"
+            );
         };
         assert_eq!(Errno::from_io_error(&refusal), Some(Errno::NFILE));
         assert!(open.len() > 64, "only {}", open.len());
@@ -97,7 +100,7 @@ fn too_many_open_files_are_refused_and_the_others_work() {
         }
         // Closed files free their descriptors.
         open.truncate(open.len() / 2);
-        for _ in 0..3 * FEW {
+        for _ in 0..3 * MAX_SERVER_DESCRIPTORS {
             fs::write(world.inside("next"), "x").unwrap();
             fs::remove_file(world.inside("next")).unwrap();
         }
@@ -108,8 +111,8 @@ fn too_many_open_files_are_refused_and_the_others_work() {
 
 #[test]
 fn parallel_writers_and_readers_see_whole_files() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let shared = File::create_new(world.inside("shared")).unwrap();
         let log = world.inside("log");
         const WRITERS: usize = 8;
@@ -155,8 +158,8 @@ fn parallel_writers_and_readers_see_whole_files() {
 
 #[test]
 fn host_and_machine_append_to_one_file() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let append = |path| {
             OpenOptions::new()
                 .append(true)

@@ -13,14 +13,14 @@ use proptest::test_runner::{Config, TestRunner};
 use rustix::fs::{CWD, Mode, RenameFlags, renameat_with};
 use rustix::process::umask;
 
-use crate::world::{Setup, World, alone, tree};
+use crate::fixture::{ServerSetup, ShareFixture, run_isolated, snapshot_tree};
 
 /// Few names, so that operations interact.
 const PATHS: &[&str] = &["a", "b", "d", "d/a", "d/b", "d/d", "d/d/a", "e", "e/a"];
-const SLOTS: usize = 3;
+const OPEN_SLOTS: usize = 3;
 
 #[derive(Debug, Clone)]
-enum Operation {
+enum ModelOperation {
     Write(&'static str, usize),
     Append(&'static str, usize),
     Truncate(&'static str, u64),
@@ -49,8 +49,8 @@ enum Actor {
     Host,
 }
 
-fn any_operation() -> impl Strategy<Value = (Actor, Operation)> {
-    use Operation::*;
+fn any_operation() -> impl Strategy<Value = (Actor, ModelOperation)> {
+    use ModelOperation::*;
     let path = || select(PATHS);
     let length = || prop_oneof![0..20usize, 4000..9000usize];
     let operation = prop_oneof![
@@ -68,11 +68,11 @@ fn any_operation() -> impl Strategy<Value = (Actor, Operation)> {
         4 => path().prop_map(Look),
         4 => path().prop_map(Read),
         2 => path().prop_map(List),
-        3 => (0..SLOTS, path()).prop_map(|(slot, path)| Open(slot, path)),
-        3 => (0..SLOTS, 0..9000u64, length()).prop_map(|(slot, at, length)| WriteOpen(slot, at, length)),
-        3 => (0..SLOTS).prop_map(ReadOpen),
-        2 => (0..SLOTS).prop_map(LookOpen),
-        1 => (0..SLOTS).prop_map(Close),
+        3 => (0..OPEN_SLOTS, path()).prop_map(|(slot, path)| Open(slot, path)),
+        3 => (0..OPEN_SLOTS, 0..9000u64, length()).prop_map(|(slot, at, length)| WriteOpen(slot, at, length)),
+        3 => (0..OPEN_SLOTS).prop_map(ReadOpen),
+        2 => (0..OPEN_SLOTS).prop_map(LookOpen),
+        1 => (0..OPEN_SLOTS).prop_map(Close),
     ];
     (
         prop_oneof![2 => Just(Actor::Machine), 1 => Just(Actor::Host)],
@@ -81,18 +81,18 @@ fn any_operation() -> impl Strategy<Value = (Actor, Operation)> {
 }
 
 /// The open files of one of the two folders.
-struct Side {
-    open: [Option<File>; SLOTS],
+struct ModelFolder {
+    open: [Option<File>; OPEN_SLOTS],
 }
 
-impl Side {
-    fn perform(&mut self, root: &Path, operation: &Operation, mark: u8) -> io::Result<String> {
+impl ModelFolder {
+    fn perform(&mut self, root: &Path, operation: &ModelOperation, mark: u8) -> io::Result<String> {
         let at = |path: &str| root.join(path);
         let content = |length: &usize| vec![mark; *length];
         let mut options = OpenOptions::new();
         options.mode(0o644);
         match operation {
-            Operation::Write(path, length) => {
+            ModelOperation::Write(path, length) => {
                 let file = options
                     .write(true)
                     .create(true)
@@ -100,57 +100,57 @@ impl Side {
                     .open(at(path))?;
                 file.write_all_at(&content(length), 0)?;
             }
-            Operation::Append(path, length) => {
+            ModelOperation::Append(path, length) => {
                 let mut file = options.append(true).open(at(path))?;
                 io::Write::write_all(&mut file, &content(length))?;
             }
-            Operation::Truncate(path, length) => {
+            ModelOperation::Truncate(path, length) => {
                 options.write(true).open(at(path))?.set_len(*length)?;
             }
-            Operation::Remove(path) => fs::remove_file(at(path))?,
-            Operation::MakeFolder(path) => fs::create_dir(at(path))?,
-            Operation::RemoveFolder(path) => fs::remove_dir(at(path))?,
-            Operation::Rename(from, to) => fs::rename(at(from), at(to))?,
-            Operation::Exchange(from, to) => {
+            ModelOperation::Remove(path) => fs::remove_file(at(path))?,
+            ModelOperation::MakeFolder(path) => fs::create_dir(at(path))?,
+            ModelOperation::RemoveFolder(path) => fs::remove_dir(at(path))?,
+            ModelOperation::Rename(from, to) => fs::rename(at(from), at(to))?,
+            ModelOperation::Exchange(from, to) => {
                 renameat_with(CWD, at(from), CWD, at(to), RenameFlags::EXCHANGE)?;
             }
-            Operation::Link(from, to) => fs::hard_link(at(from), at(to))?,
-            Operation::Symlink(to, path) => symlink(to, at(path))?,
-            Operation::SetMode(path, mode) => {
+            ModelOperation::Link(from, to) => fs::hard_link(at(from), at(to))?,
+            ModelOperation::Symlink(to, path) => symlink(to, at(path))?,
+            ModelOperation::SetMode(path, mode) => {
                 let is_folder = fs::metadata(at(path))?.is_dir();
                 let mode = if is_folder { mode | 0o100 } else { *mode };
                 fs::set_permissions(at(path), Permissions::from_mode(mode))?;
             }
-            Operation::Look(path) => return describe(&fs::symlink_metadata(at(path))?),
-            Operation::Read(path) => return Ok(format!("{:?}", fs::read(at(path))?)),
-            Operation::List(path) => {
+            ModelOperation::Look(path) => return describe(&fs::symlink_metadata(at(path))?),
+            ModelOperation::Read(path) => return Ok(format!("{:?}", fs::read(at(path))?)),
+            ModelOperation::List(path) => {
                 let mut names: Vec<OsString> = fs::read_dir(at(path))?
                     .map(|entry| entry.map(|entry| entry.file_name()))
                     .collect::<io::Result<_>>()?;
                 names.sort();
                 return Ok(format!("{names:?}"));
             }
-            Operation::Open(slot, path) => {
+            ModelOperation::Open(slot, path) => {
                 self.open[*slot] = Some(options.read(true).write(true).open(at(path))?);
             }
-            Operation::WriteOpen(slot, offset, length) => {
+            ModelOperation::WriteOpen(slot, offset, length) => {
                 if let Some(file) = &self.open[*slot] {
                     file.write_all_at(&content(length), *offset)?;
                 }
             }
-            Operation::ReadOpen(slot) => {
+            ModelOperation::ReadOpen(slot) => {
                 if let Some(file) = &self.open[*slot] {
                     let mut content = vec![0; 20_000];
                     let length = file.read_at(&mut content, 0)?;
                     return Ok(format!("{:?}", &content[..length]));
                 }
             }
-            Operation::LookOpen(slot) => {
+            ModelOperation::LookOpen(slot) => {
                 if let Some(file) = &self.open[*slot] {
                     return describe(&file.metadata()?);
                 }
             }
-            Operation::Close(slot) => self.open[*slot] = None,
+            ModelOperation::Close(slot) => self.open[*slot] = None,
         }
         Ok(String::new())
     }
@@ -174,11 +174,11 @@ fn empty(folder: &Path) {
 
 #[test]
 fn any_operations_are_as_on_a_plain_folder() {
-    alone(|| {
+    run_isolated(|| {
         umask(Mode::from_raw_mode(0o022));
-        let world = World::with(Setup {
+        let world = ShareFixture::with(ServerSetup {
             is_in_memory: true,
-            ..Setup::default()
+            ..ServerSetup::default()
         });
         let plain = world.beside("plain");
         fs::create_dir(&plain).unwrap();
@@ -193,21 +193,21 @@ fn any_operations_are_as_on_a_plain_folder() {
             empty(&plain);
             share::settle(&world.inside("")).unwrap();
             let (mut shared, mut single) = (
-                Side {
+                ModelFolder {
                     open: Default::default(),
                 },
-                Side {
+                ModelFolder {
                     open: Default::default(),
                 },
             );
             for (number, (actor, operation)) in operations.iter().enumerate() {
                 let is_of_open = matches!(
                     operation,
-                    Operation::Open(..)
-                        | Operation::WriteOpen(..)
-                        | Operation::ReadOpen(..)
-                        | Operation::LookOpen(..)
-                        | Operation::Close(..)
+                    ModelOperation::Open(..)
+                        | ModelOperation::WriteOpen(..)
+                        | ModelOperation::ReadOpen(..)
+                        | ModelOperation::LookOpen(..)
+                        | ModelOperation::Close(..)
                 );
                 let root = match actor {
                     Actor::Host if !is_of_open => world.outside(""),
@@ -223,9 +223,9 @@ fn any_operations_are_as_on_a_plain_folder() {
                     share::settle(&world.inside("")).unwrap();
                 }
             }
-            let expected = tree(&plain);
-            prop_assert_eq!(&tree(&world.outside("")), &expected);
-            prop_assert_eq!(&tree(&world.inside("")), &expected);
+            let expected = snapshot_tree(&plain);
+            prop_assert_eq!(&snapshot_tree(&world.outside("")), &expected);
+            prop_assert_eq!(&snapshot_tree(&world.inside("")), &expected);
             Ok(())
         });
         outcome.unwrap();

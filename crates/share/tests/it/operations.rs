@@ -16,31 +16,35 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, umask};
 
-use crate::world::{World, alone, tree};
+use crate::fixture::{ShareFixture, run_isolated, snapshot_tree};
 
 /// The result as text.
-type Outcome = io::Result<String>;
+type OperationResult = io::Result<String>;
 
 /// Runs `operation` in the mount and in a plain folder, both set up by `prepare`.
-fn check(name: &str, prepare: fn(&Path), operation: fn(&Path) -> Outcome) {
-    let world = World::new();
+fn check(name: &str, prepare: fn(&Path), operation: fn(&Path) -> OperationResult) {
+    let world = ShareFixture::new();
     let plain = world.beside("plain");
     fs::create_dir(&plain).unwrap();
     prepare(&world.outside(""));
     prepare(&plain);
-    let say = |outcome: Outcome| outcome.map_err(|error| error.raw_os_error());
+    let say = |outcome: OperationResult| outcome.map_err(|error| error.raw_os_error());
     let inside = say(operation(&world.inside("")));
     let expected = say(operation(&plain));
     assert_eq!(inside, expected, "{name}");
-    let expected = tree(&plain);
-    assert_eq!(tree(&world.outside("")), expected, "{name}, outside");
-    assert_eq!(tree(&world.inside("")), expected, "{name}, inside");
+    let expected = snapshot_tree(&plain);
+    assert_eq!(
+        snapshot_tree(&world.outside("")),
+        expected,
+        "{name}, outside"
+    );
+    assert_eq!(snapshot_tree(&world.inside("")), expected, "{name}, inside");
 }
 
-fn nothing(_: &Path) {}
+fn prepare_nothing(_: &Path) {}
 
 /// Creates a small tree with files of every kind.
-fn some(root: &Path) {
+fn create_sample_tree(root: &Path) {
     fs::write(root.join("file"), "content").unwrap();
     fs::create_dir(root.join("folder")).unwrap();
     fs::write(root.join("folder/below"), "deeper").unwrap();
@@ -52,7 +56,7 @@ fn some(root: &Path) {
     fs::hard_link(root.join("file"), root.join("twin")).unwrap();
 }
 
-fn ok<T: std::fmt::Debug>(value: T) -> Outcome {
+fn ok<T: std::fmt::Debug>(value: T) -> OperationResult {
     Ok(format!("{value:?}"))
 }
 
@@ -67,23 +71,23 @@ fn set_times(path: &Path, follow: AtFlags) -> io::Result<()> {
 
 #[test]
 fn files_and_their_content() {
-    alone(|| {
+    run_isolated(|| {
         umask(Mode::from_raw_mode(0o022));
-        check("write and read", nothing, |root| {
+        check("write and read", prepare_nothing, |root| {
             fs::write(root.join("new"), "words")?;
             ok(fs::read(root.join("new"))?)
         });
-        check("replace", some, |root| {
+        check("replace", create_sample_tree, |root| {
             fs::write(root.join("file"), "x")?;
             ok(fs::read(root.join("twin"))?)
         });
-        check("append", some, |root| {
+        check("append", create_sample_tree, |root| {
             let mut file = OpenOptions::new().append(true).open(root.join("file"))?;
             file.write_all(b" and more")?;
             file.write_all(b", and more")?;
             ok(file.stream_position()?)
         });
-        check("a large file", nothing, |root| {
+        check("a large file", prepare_nothing, |root| {
             let content: Vec<u8> = (0..5_000_000u32).map(|i| (i % 251) as u8).collect();
             fs::write(root.join("large"), &content)?;
             let file = File::open(root.join("large"))?;
@@ -92,7 +96,7 @@ fn files_and_their_content() {
             assert!(part == content[1_234_567..1_534_567]);
             ok(fs::read(root.join("large"))? == content)
         });
-        check("overwrite a part", some, |root| {
+        check("overwrite a part", create_sample_tree, |root| {
             let file = OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -102,24 +106,24 @@ fn files_and_their_content() {
             file.read_exact_at(&mut all, 0)?;
             ok(all)
         });
-        check("truncate and extend", some, |root| {
+        check("truncate and extend", create_sample_tree, |root| {
             let file = OpenOptions::new().write(true).open(root.join("file"))?;
             file.set_len(3)?;
             file.set_len(9)?;
             ok(fs::read(root.join("file"))?)
         });
-        check("truncate by open", some, |root| {
+        check("truncate by open", create_sample_tree, |root| {
             OpenOptions::new()
                 .write(true)
                 .truncate(true)
                 .open(root.join("file"))?;
             ok(fs::metadata(root.join("twin"))?.len())
         });
-        check("exclusive creation", some, |root| {
+        check("exclusive creation", create_sample_tree, |root| {
             File::create_new(root.join("new"))?;
             ok(File::create_new(root.join("file"))?)
         });
-        check("holes", nothing, |root| {
+        check("holes", prepare_nothing, |root| {
             let mut file = File::create_new(root.join("sparse"))?;
             file.write_all_at(b"end", 10 << 20)?;
             file.set_len(20 << 20)?;
@@ -131,18 +135,18 @@ fn files_and_their_content() {
             let blocks = file.metadata()?.blocks();
             ok((data, hole, none, blocks < 100))
         });
-        check("sync", some, |root| {
+        check("sync", create_sample_tree, |root| {
             let file = OpenOptions::new().write(true).open(root.join("file"))?;
             (&file).write_all(b"kept")?;
             file.sync_data()?;
             file.sync_all()?;
             ok(File::open(root)?.sync_all()?)
         });
-        check("copy", some, |root| {
+        check("copy", create_sample_tree, |root| {
             fs::write(root.join("big"), vec![7; 3 << 20])?;
             ok(fs::copy(root.join("big"), root.join("copy"))?)
         });
-        check("unlinked but open", some, |root| {
+        check("unlinked but open", create_sample_tree, |root| {
             let path = root.join("folder/below");
             let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
             fs::remove_file(&path)?;
@@ -155,15 +159,19 @@ fn files_and_their_content() {
             let metadata = file.metadata()?;
             ok((text, metadata.nlink(), metadata.len(), metadata.mode()))
         });
-        check("unlinked and known, but not open", some, |root| {
-            let path = root.join("folder/below");
-            let known = openat(CWD, &path, OFlags::PATH, Mode::empty())?;
-            fs::remove_file(&path)?;
-            fs::write(&path, "another")?;
-            let stat = rustix::fs::fstat(&known)?;
-            ok((stat.st_nlink, stat.st_size))
-        });
-        check("a file without a name", some, |root| {
+        check(
+            "unlinked and known, but not open",
+            create_sample_tree,
+            |root| {
+                let path = root.join("folder/below");
+                let known = openat(CWD, &path, OFlags::PATH, Mode::empty())?;
+                fs::remove_file(&path)?;
+                fs::write(&path, "another")?;
+                let stat = rustix::fs::fstat(&known)?;
+                ok((stat.st_nlink, stat.st_size))
+            },
+        );
+        check("a file without a name", create_sample_tree, |root| {
             let flags = OFlags::TMPFILE | OFlags::RDWR;
             let file = openat(CWD, root, flags, Mode::from_raw_mode(0o644))?;
             rustix::io::write(&file, b"made in secret")?;
@@ -178,19 +186,21 @@ fn files_and_their_content() {
 
 #[test]
 fn names_and_links() {
-    alone(|| {
+    run_isolated(|| {
         umask(Mode::from_raw_mode(0o022));
-        check("what is there", some, |root| ok(tree(root)));
-        check("no such file", some, |root| {
+        check("what is there", create_sample_tree, |root| {
+            ok(snapshot_tree(root))
+        });
+        check("no such file", create_sample_tree, |root| {
             ok(fs::read(root.join("none/file"))?)
         });
-        check("a file is no folder", some, |root| {
+        check("a file is no folder", create_sample_tree, |root| {
             ok(fs::read(root.join("file/x"))?)
         });
-        check("a folder is no file", some, |root| {
+        check("a folder is no file", create_sample_tree, |root| {
             ok(fs::write(root.join("folder"), "")?)
         });
-        check("hard links are one file", some, |root| {
+        check("hard links are one file", create_sample_tree, |root| {
             fs::hard_link(root.join("folder/below"), root.join("also"))?;
             let inode = |name| fs::metadata(root.join(name)).map(|file| file.ino());
             assert_eq!(inode("also")?, inode("folder/below")?);
@@ -202,10 +212,10 @@ fn names_and_links() {
                 fs::metadata(root.join("twin"))?.nlink(),
             ))
         });
-        check("a hard link of a folder", some, |root| {
+        check("a hard link of a folder", create_sample_tree, |root| {
             ok(fs::hard_link(root.join("folder"), root.join("no"))?)
         });
-        check("a hard link of a symlink", some, |root| {
+        check("a hard link of a symlink", create_sample_tree, |root| {
             linkat(
                 CWD,
                 root.join("link"),
@@ -215,7 +225,7 @@ fn names_and_links() {
             )?;
             ok(fs::read_link(root.join("link2"))?)
         });
-        check("symlinks", some, |root| {
+        check("symlinks", create_sample_tree, |root| {
             symlink("link", root.join("link of a link"))?;
             symlink("loop", root.join("loop"))?;
             let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe/..//odd\n");
@@ -227,10 +237,10 @@ fn names_and_links() {
                 fs::read_link(root.join("odd"))?,
             ))
         });
-        check("too long a target", nothing, |root| {
+        check("too long a target", prepare_nothing, |root| {
             ok(symlink("x".repeat(4096), root.join("long"))?)
         });
-        check("names of any bytes", nothing, |root| {
+        check("names of any bytes", prepare_nothing, |root| {
             for length in [1, 255] {
                 let mut name: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
                 name.resize(length, b'x');
@@ -238,10 +248,10 @@ fn names_and_links() {
             }
             ok(fs::write(root.join("...."), "")?)
         });
-        check("too long a name", nothing, |root| {
+        check("too long a name", prepare_nothing, |root| {
             ok(fs::write(root.join("x".repeat(256)), "")?)
         });
-        check("rename", some, |root| {
+        check("rename", create_sample_tree, |root| {
             fs::rename(root.join("file"), root.join("folder/moved"))?;
             fs::rename(root.join("folder"), root.join("elsewhere"))?;
             fs::rename(root.join("elsewhere/below"), root.join("twin"))?;
@@ -250,33 +260,37 @@ fn names_and_links() {
                 fs::read(root.join("twin"))?,
             ))
         });
-        check("rename onto itself", some, |root| {
+        check("rename onto itself", create_sample_tree, |root| {
             fs::rename(root.join("file"), root.join("twin"))?;
             ok(fs::metadata(root.join("file"))?.nlink())
         });
-        check("rename onto a full folder", some, |root| {
+        check("rename onto a full folder", create_sample_tree, |root| {
             ok(fs::rename(root.join("empty"), root.join("folder"))?)
         });
-        check("rename a folder over an empty one", some, |root| {
-            fs::rename(root.join("folder"), root.join("empty"))?;
-            ok(fs::read(root.join("empty/below"))?)
-        });
-        check("rename into itself", some, |root| {
+        check(
+            "rename a folder over an empty one",
+            create_sample_tree,
+            |root| {
+                fs::rename(root.join("folder"), root.join("empty"))?;
+                ok(fs::read(root.join("empty/below"))?)
+            },
+        );
+        check("rename into itself", create_sample_tree, |root| {
             ok(fs::rename(
                 root.join("folder"),
                 root.join("folder/below/x"),
             )?)
         });
-        check("rename without replacing", some, |root| {
+        check("rename without replacing", create_sample_tree, |root| {
             rename_all(root, RenameFlags::NOREPLACE)
         });
-        check("exchange", some, |root| {
+        check("exchange", create_sample_tree, |root| {
             rename_all(root, RenameFlags::EXCHANGE)
         });
-        check("both at once", some, |root| {
+        check("both at once", create_sample_tree, |root| {
             rename_all(root, RenameFlags::EXCHANGE | RenameFlags::NOREPLACE)
         });
-        check("remove", some, |root| {
+        check("remove", create_sample_tree, |root| {
             fs::remove_file(root.join("link"))?;
             fs::remove_file(root.join("fifo"))?;
             fs::remove_dir(root.join("empty"))?;
@@ -285,7 +299,7 @@ fn names_and_links() {
             fs::remove_dir_all(root.join("folder"))?;
             ok((full, folder))
         });
-        check("a folder that is gone", some, |root| {
+        check("a folder that is gone", create_sample_tree, |root| {
             let folder = File::open(root.join("empty"))?;
             fs::remove_dir(root.join("empty"))?;
             let made = openat(&folder, "x", OFlags::CREATE | OFlags::WRONLY, Mode::RWXU);
@@ -297,7 +311,7 @@ fn names_and_links() {
     });
 }
 
-fn rename_all(root: &Path, flags: RenameFlags) -> Outcome {
+fn rename_all(root: &Path, flags: RenameFlags) -> OperationResult {
     let rename = |from: &str, to: &str| {
         renameat_with(CWD, root.join(from), CWD, root.join(to), flags)
             .map_err(|error| error.raw_os_error())
@@ -316,15 +330,15 @@ fn rename_all(root: &Path, flags: RenameFlags) -> Outcome {
 
 #[test]
 fn modes_owners_and_times() {
-    alone(|| {
+    run_isolated(|| {
         umask(Mode::from_raw_mode(0o022));
-        check("modes", some, |root| {
+        check("modes", create_sample_tree, |root| {
             for (name, mode) in [("file", 0o640), ("folder", 0o1770), ("fifo", 0o644)] {
                 fs::set_permissions(root.join(name), Permissions::from_mode(mode))?;
             }
             ok(fs::metadata(root.join("twin"))?.mode())
         });
-        check("modes of what is new", nothing, |root| {
+        check("modes of what is new", prepare_nothing, |root| {
             umask(Mode::from_raw_mode(0o027));
             OpenOptions::new()
                 .write(true)
@@ -350,7 +364,7 @@ fn modes_owners_and_times() {
             none.set_permissions(Permissions::from_mode(0o600))?;
             ok((metadata.mode(), metadata.len()))
         });
-        check("owners", some, |root| {
+        check("owners", create_sample_tree, |root| {
             let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
             chown(root.join("file"), Some(uid), Some(gid))?;
             chown(root.join("folder"), Some(uid), None)?;
@@ -360,7 +374,7 @@ fn modes_owners_and_times() {
                 Some(gid),
             )?)
         });
-        check("times", some, |root| {
+        check("times", create_sample_tree, |root| {
             for name in ["file", "folder", "fifo"] {
                 set_times(&root.join(name), AtFlags::empty())?;
             }
@@ -373,12 +387,12 @@ fn modes_owners_and_times() {
                 file.mtime_nsec(),
             ))
         });
-        check("a write changes the time", some, |root| {
+        check("a write changes the time", create_sample_tree, |root| {
             set_times(&root.join("file"), AtFlags::empty())?;
             fs::write(root.join("file"), "new")?;
             ok(fs::metadata(root.join("file"))?.mtime() > 1_500_000_000)
         });
-        check("space", some, |root| {
+        check("space", create_sample_tree, |root| {
             let state = rustix::fs::statvfs(root)?;
             ok((state.f_blocks, state.f_namemax))
         });
@@ -387,9 +401,9 @@ fn modes_owners_and_times() {
 
 #[test]
 fn what_is_refused() {
-    alone(|| {
-        let world = World::new();
-        some(&world.outside(""));
+    run_isolated(|| {
+        let world = ShareFixture::new();
+        create_sample_tree(&world.outside(""));
         let refused = |what: &str, outcome: rustix::io::Result<()>, error: Errno| {
             assert_eq!(outcome, Err(error), "{what}");
         };
@@ -441,8 +455,8 @@ fn what_is_refused() {
 
 #[test]
 fn sockets_and_fifos_work_inside() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let listener = UnixListener::bind(world.inside("socket")).unwrap();
         let mut client = UnixStream::connect(world.inside("socket")).unwrap();
         client.write_all(b"hello").unwrap();
@@ -461,15 +475,15 @@ fn sockets_and_fifos_work_inside() {
         let writer = std::thread::spawn(move || fs::write(path, "through").unwrap());
         assert_eq!(fs::read(world.inside("fifo")).unwrap(), b"through");
         writer.join().unwrap();
-        let kinds: Vec<_> = tree(&world.outside("")).into_keys().collect();
+        let kinds: Vec<_> = snapshot_tree(&world.outside("")).into_keys().collect();
         assert_eq!(kinds, [Path::new("fifo"), Path::new("socket")]);
     });
 }
 
 #[test]
 fn mapped_files_are_one_with_the_others() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         fs::write(world.outside("file"), vec![b'a'; 10_000]).unwrap();
         // Python is available on every system and can map files.
         let script = "import mmap,os,sys\n\
@@ -498,8 +512,8 @@ fn mapped_files_are_one_with_the_others() {
 
 #[test]
 fn folders_are_listed_whole_while_they_change() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         for number in 0..3000 {
             fs::write(world.outside(format!("stays {number}")), "").unwrap();
             fs::write(world.outside(format!("goes {number}")), "").unwrap();
@@ -526,8 +540,8 @@ fn folders_are_listed_whole_while_they_change() {
 
 #[test]
 fn paths_are_as_deep_as_programs_make_them() {
-    alone(|| {
-        let world = World::new();
+    run_isolated(|| {
+        let world = ShareFixture::new();
         let mut at = File::open(world.inside("")).unwrap();
         // Ten times the maximum length of a path.
         for depth in 0..400 {

@@ -5,23 +5,23 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 
-use crate::world::{Setup, start_server};
+use crate::fixture::{ServerSetup, start_server};
 
 pub(crate) const ROOT: u64 = 1;
 
-pub(crate) struct Peer {
+pub(crate) struct FakeKernel {
     stream: UnixStream,
     server: Child,
     unique: u64,
 }
 
 /// The body of the reply, or the error number.
-pub(crate) type Answer = Result<Vec<u8>, i32>;
+pub(crate) type FuseAnswer = Result<Vec<u8>, i32>;
 
-impl Peer {
+impl FakeKernel {
     pub(crate) fn new(folder: &Path) -> Self {
         let (stream, outside) = UnixStream::pair().unwrap();
-        let server = start_server(folder, outside.into(), &Setup::default());
+        let server = start_server(folder, outside.into(), &ServerSetup::default());
         Self {
             stream,
             server,
@@ -30,7 +30,7 @@ impl Peer {
     }
 
     /// Sends a request and returns its reply.
-    pub(crate) fn ask(&mut self, operation: u32, node: u64, body: &[u8]) -> Answer {
+    pub(crate) fn ask(&mut self, operation: u32, node: u64, body: &[u8]) -> FuseAnswer {
         self.unique += 1;
         let message = message(operation, self.unique, node, body);
         self.stream.write_all(&message).unwrap();

@@ -3,28 +3,28 @@
 
 use sqlx::SqliteConnection;
 
-use super::manifest::{self, Place};
+use super::manifest::{self, CheckpointKey};
 use super::{contents, runs::runs_added};
 use crate::error::StoreError;
 
-const SESSIONS: &str = "SELECT DISTINCT session FROM checkpoints";
+const SELECT_SESSIONS: &str = "SELECT DISTINCT session FROM checkpoints";
 
-const WHAT: &str = "count the contents of checkpoints";
+const OPERATION: &str = "count the contents of checkpoints";
 
 /// Removes a session's checkpoints, and all others that cannot be decoded.
-pub(super) async fn remove_all(
+pub(super) async fn remove_and_recount(
     connection: &mut SqliteConnection,
     session: &str,
 ) -> Result<(), StoreError> {
-    contents::forget_runs(connection).await?;
-    let sessions: Vec<String> = sqlx::query_scalar(SESSIONS)
+    contents::reset_runs(connection).await?;
+    let sessions: Vec<String> = sqlx::query_scalar(SELECT_SESSIONS)
         .fetch_all(&mut *connection)
         .await
-        .map_err(StoreError::database(WHAT))?;
+        .map_err(StoreError::database(OPERATION))?;
     for known in sessions {
         let mut before = None;
         for number in manifest::numbers(connection, &known).await? {
-            let place = Place {
+            let place = CheckpointKey {
                 session: known.clone(),
                 number,
             };

@@ -7,15 +7,15 @@
 
 use std::collections::HashSet;
 
-use super::Hash;
+use super::ContentHash;
 
 /// The contents whose count increases by one when a checkpoint is inserted between its neighbours.
 pub(crate) fn runs_added(
-    before: Option<&HashSet<Hash>>,
-    held: &HashSet<Hash>,
-    after: Option<&HashSet<Hash>>,
-) -> Vec<Hash> {
-    let has = |set: Option<&HashSet<Hash>>, hash| set.is_some_and(|set| set.contains(hash));
+    before: Option<&HashSet<ContentHash>>,
+    held: &HashSet<ContentHash>,
+    after: Option<&HashSet<ContentHash>>,
+) -> Vec<ContentHash> {
+    let has = |set: Option<&HashSet<ContentHash>>, hash| set.is_some_and(|set| set.contains(hash));
     // A new run.
     let own = held
         .iter()
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     /// The definition: counts series of consecutive checkpoints that have the content.
-    fn count(checkpoints: &[HashSet<Hash>], hash: &Hash) -> i64 {
+    fn count(checkpoints: &[HashSet<ContentHash>], hash: &ContentHash) -> i64 {
         let mut runs = 0;
         let mut inside = false;
         for held in checkpoints {
@@ -48,8 +48,8 @@ mod tests {
         runs
     }
 
-    fn hash(number: u8) -> Hash {
-        Hash([number; 32])
+    fn hash(number: u8) -> ContentHash {
+        ContentHash([number; 32])
     }
 
     proptest! {
@@ -60,11 +60,11 @@ mod tests {
                 1..40,
             )
         ) {
-            let mut checkpoints: Vec<HashSet<Hash>> = Vec::new();
-            let mut counts: HashMap<Hash, i64> = HashMap::new();
+            let mut checkpoints: Vec<HashSet<ContentHash>> = Vec::new();
+            let mut counts: HashMap<ContentHash, i64> = HashMap::new();
             for (put, place, held) in steps {
                 let (change, added) = if put || checkpoints.is_empty() {
-                    let held: HashSet<Hash> = held.into_iter().map(hash).collect();
+                    let held: HashSet<ContentHash> = held.into_iter().map(hash).collect();
                     let place = place.index(checkpoints.len() + 1);
                     let before = place.checked_sub(1).map(|place| &checkpoints[place]);
                     let added = runs_added(before, &held, checkpoints.get(place));

@@ -1,19 +1,19 @@
 //! Changes of jobs' records: by compare and swap, by workers' heartbeats, and by deletion.
 
 use jiff::Timestamp;
-use protocol::job::{Job, JobId, State};
+use protocol::job::{Job, JobId, JobState};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use super::commit::Write;
-use super::record::{Written, bytes, job, job_columns, time};
-use super::{Along, Beat, Changed, Jobs};
+use super::commit::BatchedWrite;
+use super::record::{JobColumns, bytes, job, job_columns, time};
+use super::{ChangeExtras, ChangeResult, Heartbeat, JobStore};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, signed};
 
 // A job that has not ended keeps its place in the queue. One that ended and is queued again comes last. A
 // heartbeat may have arrived since the record was read; then the higher running time is kept.
-const UPDATE: &str = concat!(
+const UPDATE_JOB: &str = concat!(
     "
     UPDATE jobs SET
         status = ?4,
@@ -34,9 +34,9 @@ const UPDATE: &str = concat!(
 );
 
 /// The index of the column after those of the job.
-const NUMBER: usize = 18;
+const NUMBER_COLUMN: usize = 18;
 
-const HAS_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
+const SELECT_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
 
 const ADD_MESSAGE: &str = "INSERT INTO messages (job, number, time, text) VALUES (?1, ?2, ?3, ?4)";
 
@@ -44,18 +44,18 @@ const ADD_DELIVERY: &str = "
     INSERT INTO deliveries (job, owner, due, tries, body)
     SELECT number, owner, ?2, 0, ?3 FROM jobs WHERE number = ?1";
 
-const BEAT: &str = "
+const UPDATE_RAN_TIME: &str = "
     UPDATE jobs SET ran_millis = max(ran_millis, ?3)
     WHERE id = ?1 AND epoch = ?2 AND status = 'running'";
 
-const FORGET: &str = "DELETE FROM jobs WHERE id = ?1 AND revision = ?2 AND place IS NULL";
+const DELETE_JOB: &str = "DELETE FROM jobs WHERE id = ?1 AND revision = ?2 AND place IS NULL";
 
-impl Jobs {
+impl JobStore {
     /// Saves a changed record if the stored one still has its revision. The request, its owner and its time
     /// are never changed.
-    pub async fn change(&self, job: Job, along: Along) -> Result<Changed, StoreError> {
-        let change = Change {
-            written: Written::of(&job)?,
+    pub async fn change(&self, job: Job, along: ChangeExtras) -> Result<ChangeResult, StoreError> {
+        let change = ChangeJob {
+            written: JobColumns::of(&job)?,
             job,
             along,
             now: nanoseconds(Timestamp::now()),
@@ -65,30 +65,30 @@ impl Jobs {
 
     /// Records how long jobs have run. A heartbeat of an older epoch, or of a job that is not running, is
     /// ignored. Changes no revision.
-    pub async fn beat(&self, beats: Vec<Beat>) -> Result<(), StoreError> {
+    pub async fn beat(&self, beats: Vec<Heartbeat>) -> Result<(), StoreError> {
         if beats.is_empty() {
             Ok(())
         } else {
-            self.write(Beats(beats)).await
+            self.write(RecordHeartbeats(beats)).await
         }
     }
 
     /// Deletes a job that has ended, if it still has this revision, with its messages, its deliveries and its
     /// key. Returns whether it was deleted.
     pub async fn forget(&self, id: JobId, revision: u64) -> Result<bool, StoreError> {
-        self.write(Forget { id, revision }).await
+        self.write(DeleteJob { id, revision }).await
     }
 }
 
-struct Change {
+struct ChangeJob {
     job: Job,
-    along: Along,
-    written: Written,
+    along: ChangeExtras,
+    written: JobColumns,
     now: i64,
 }
 
-impl Write for Change {
-    type Outcome = Result<Changed, StoreError>;
+impl BatchedWrite for ChangeJob {
+    type Outcome = Result<ChangeResult, StoreError>;
 
     const WHAT: &'static str = "change a job";
 
@@ -97,9 +97,9 @@ impl Write for Change {
         connection: &mut SqliteConnection,
     ) -> Result<Self::Outcome, sqlx::Error> {
         let Some(row) = self.update(connection).await? else {
-            return self.refusal(connection).await;
+            return self.refusal_reason(connection).await;
         };
-        let number: i64 = row.try_get(NUMBER)?;
+        let number: i64 = row.try_get(NUMBER_COLUMN)?;
         if let Some(text) = &self.along.message {
             sqlx::query(ADD_MESSAGE)
                 .bind(number)
@@ -117,11 +117,11 @@ impl Write for Change {
                 .execute(connection)
                 .await?;
         }
-        Ok(job(Self::WHAT, &row).map(|job| Changed::Saved(Box::new(job))))
+        Ok(job(Self::WHAT, &row).map(|job| ChangeResult::Saved(Box::new(job))))
     }
 }
 
-impl Change {
+impl ChangeJob {
     /// Returns the updated row, or `None` if no row matched.
     async fn update(
         &self,
@@ -130,8 +130,11 @@ impl Change {
         let job = &self.job;
         let said = i64::from(self.along.message.is_some());
         // A job that is being tried again keeps the record of its failures, but is no longer parked.
-        let parked = job.parked.as_ref().filter(|_| job.state == State::Queued);
-        sqlx::query(UPDATE)
+        let parked = job
+            .parked
+            .as_ref()
+            .filter(|_| job.state == JobState::Queued);
+        sqlx::query(UPDATE_JOB)
             .bind(bytes(&job.id.0))
             .bind(signed(job.revision))
             .bind(i64::from(job.messages) - said)
@@ -157,32 +160,32 @@ impl Change {
     }
 
     /// Finds out why nothing was changed.
-    async fn refusal(
+    async fn refusal_reason(
         &self,
         connection: &mut SqliteConnection,
-    ) -> Result<Result<Changed, StoreError>, sqlx::Error> {
-        let has_revision = sqlx::query(HAS_REVISION)
+    ) -> Result<Result<ChangeResult, StoreError>, sqlx::Error> {
+        let has_revision = sqlx::query(SELECT_REVISION)
             .bind(bytes(&self.job.id.0))
             .bind(signed(self.job.revision))
             .fetch_optional(connection)
             .await?;
         Ok(match has_revision {
             Some(_) => Err(StoreError::MessageCount(self.job.id)),
-            None => Ok(Changed::Stale),
+            None => Ok(ChangeResult::Stale),
         })
     }
 }
 
-struct Beats(Vec<Beat>);
+struct RecordHeartbeats(Vec<Heartbeat>);
 
-impl Write for Beats {
+impl BatchedWrite for RecordHeartbeats {
     type Outcome = ();
 
     const WHAT: &'static str = "write how long jobs ran";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         for beat in &self.0 {
-            sqlx::query(BEAT)
+            sqlx::query(UPDATE_RAN_TIME)
                 .bind(bytes(&beat.job.0))
                 .bind(beat.epoch)
                 .bind(signed(beat.ran_millis))
@@ -193,18 +196,18 @@ impl Write for Beats {
     }
 }
 
-struct Forget {
+struct DeleteJob {
     id: JobId,
     revision: u64,
 }
 
-impl Write for Forget {
+impl BatchedWrite for DeleteJob {
     type Outcome = bool;
 
     const WHAT: &'static str = "forget a job";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
-        let done = sqlx::query(FORGET)
+        let done = sqlx::query(DELETE_JOB)
             .bind(bytes(&self.id.0))
             .bind(signed(self.revision))
             .execute(connection)
@@ -222,16 +225,16 @@ mod tests {
     async fn rows_are_found_by_an_index() {
         for (sql, expect) in [
             (
-                UPDATE,
+                UPDATE_JOB,
                 "SEARCH other USING COVERING INDEX jobs_in_line (owner=?",
             ),
             (
-                UPDATE,
+                UPDATE_JOB,
                 "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)",
             ),
-            (HAS_REVISION, "(id=?)"),
-            (BEAT, "(id=?)"),
-            (FORGET, "(id=?)"),
+            (SELECT_REVISION, "(id=?)"),
+            (UPDATE_RAN_TIME, "(id=?)"),
+            (DELETE_JOB, "(id=?)"),
         ] {
             let plan = plan(sql).await;
             assert!(plan.contains(expect), "{sql}\n{plan}");

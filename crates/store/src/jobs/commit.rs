@@ -1,7 +1,7 @@
 //! Commits concurrent writes together, with one sync of the disk.
 //!
 //! Each write has its own outcome. Only a failure of the database is shared by all writes of a commit. Entry
-//! points: [`Jobs::write`] and [`Jobs::insert`].
+//! points: [`JobStore::write`] and [`JobStore::insert`].
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
 use tokio::sync::oneshot;
 
-use super::line::Shift;
-use super::schedule::{Inserted, NewJob, insert};
-use super::{Inner, Jobs};
+use super::batch_queue::BatchWorker;
+use super::schedule::{InsertResult, NewJob, insert};
+use super::{JobStore, JobStoreInner};
 use crate::database::Database;
 use crate::error::StoreError;
 
 /// The maximum number of writes of one commit. It limits how long the writes after them wait.
-const MOST: usize = 256;
+const MAX_BATCH_WRITES: usize = 256;
 
 /// A write that is committed together with others. A refusal is an outcome. An error rolls back all writes of
 /// the commit.
-pub(super) trait Write: Send + 'static {
+pub(super) trait BatchedWrite: Send + 'static {
     type Outcome: Send + 'static;
 
     /// The operation, for error messages.
@@ -32,42 +32,42 @@ pub(super) trait Write: Send + 'static {
     ) -> impl Future<Output = Result<Self::Outcome, sqlx::Error>> + Send;
 }
 
-type Told<T> = Result<T, Arc<sqlx::Error>>;
+type CommitResult<T> = Result<T, Arc<sqlx::Error>>;
 
 /// A queued write with the channel to its caller.
-pub(super) enum Waiting {
+pub(super) enum QueuedWrite {
     /// Many new jobs may arrive at once, so they are written by one statement.
-    New(Box<Pending<NewJob, Inserted>>),
-    Other(Box<dyn Step>),
+    New(Box<PendingWrite<NewJob, InsertResult>>),
+    Other(Box<dyn ErasedWrite>),
 }
 
-pub(super) struct Pending<W, O> {
+pub(super) struct PendingWrite<W, O> {
     write: W,
     outcome: Option<O>,
-    caller: oneshot::Sender<Told<O>>,
+    caller: oneshot::Sender<CommitResult<O>>,
 }
 
-impl Jobs {
+impl JobStore {
     /// Commits a write together with others. When this returns, it is on disk.
-    pub(super) async fn write<W: Write>(&self, write: W) -> Result<W::Outcome, StoreError> {
+    pub(super) async fn write<W: BatchedWrite>(&self, write: W) -> Result<W::Outcome, StoreError> {
         let (pending, told) = pending(write);
-        self.wait(W::WHAT, Waiting::Other(pending), told).await
+        self.wait(W::WHAT, QueuedWrite::Other(pending), told).await
     }
 
-    pub(super) async fn insert(&self, job: NewJob) -> Result<Inserted, StoreError> {
+    pub(super) async fn insert(&self, job: NewJob) -> Result<InsertResult, StoreError> {
         const WHAT: &str = "schedule a job";
         let (pending, told) = pending(job);
-        self.wait(WHAT, Waiting::New(pending), told).await
+        self.wait(WHAT, QueuedWrite::New(pending), told).await
     }
 
     async fn wait<T>(
         &self,
         what: &'static str,
-        waiting: Waiting,
-        told: oneshot::Receiver<Told<T>>,
+        waiting: QueuedWrite,
+        told: oneshot::Receiver<CommitResult<T>>,
     ) -> Result<T, StoreError> {
         if let Some(shift) = self.inner.writes.join(waiting) {
-            tokio::spawn(serve(self.inner.clone(), shift));
+            tokio::spawn(commit_batches(self.inner.clone(), shift));
         }
         let lost = || Err(Arc::new(sqlx::Error::WorkerCrashed));
         let told = told.await.unwrap_or_else(|_| lost());
@@ -75,9 +75,9 @@ impl Jobs {
     }
 }
 
-fn pending<W, O>(write: W) -> (Box<Pending<W, O>>, oneshot::Receiver<Told<O>>) {
+fn pending<W, O>(write: W) -> (Box<PendingWrite<W, O>>, oneshot::Receiver<CommitResult<O>>) {
     let (caller, told) = oneshot::channel();
-    let pending = Pending {
+    let pending = PendingWrite {
         write,
         outcome: None,
         caller,
@@ -85,19 +85,19 @@ fn pending<W, O>(write: W) -> (Box<Pending<W, O>>, oneshot::Receiver<Told<O>>) {
     (Box::new(pending), told)
 }
 
-async fn serve(inner: Arc<Inner>, mut shift: Shift<Waiting>) {
-    while let Some(batch) = shift.next(MOST) {
+async fn commit_batches(inner: Arc<JobStoreInner>, mut shift: BatchWorker<QueuedWrite>) {
+    while let Some(batch) = shift.next(MAX_BATCH_WRITES) {
         let (mut new, mut others) = (Vec::new(), Vec::new());
         for waiting in batch {
             match waiting {
-                Waiting::New(pending) => new.push(pending),
-                Waiting::Other(step) => others.push(step),
+                QueuedWrite::New(pending) => new.push(pending),
+                QueuedWrite::Other(step) => others.push(step),
             }
         }
-        let written = write_all(&inner.database, &mut new, &mut others).await;
+        let written = commit_batch(&inner.database, &mut new, &mut others).await;
         let written = written.map_err(Arc::new);
         for pending in new {
-            pending.tell_it(written.clone());
+            pending.send_outcome(written.clone());
         }
         for step in others {
             step.tell(written.clone());
@@ -106,10 +106,10 @@ async fn serve(inner: Arc<Inner>, mut shift: Shift<Waiting>) {
 }
 
 /// Writes of one batch are concurrent, so their order does not matter.
-async fn write_all(
+async fn commit_batch(
     database: &Database,
-    new: &mut [Box<Pending<NewJob, Inserted>>],
-    others: &mut [Box<dyn Step>],
+    new: &mut [Box<PendingWrite<NewJob, InsertResult>>],
+    others: &mut [Box<dyn ErasedWrite>],
 ) -> Result<(), sqlx::Error> {
     let mut writer = database.take().await?;
     let written = async {
@@ -128,8 +128,8 @@ async fn write_all(
     writer.end(written).await
 }
 
-impl<W, O> Pending<W, O> {
-    fn tell_it(self, written: Told<()>) {
+impl<W, O> PendingWrite<W, O> {
+    fn send_outcome(self, written: CommitResult<()>) {
         let Self {
             outcome, caller, ..
         } = self;
@@ -139,17 +139,17 @@ impl<W, O> Pending<W, O> {
     }
 }
 
-/// A type-erased [`Write`] with the channel to its caller.
-pub(super) trait Step: Send {
+/// A type-erased [`BatchedWrite`] with the channel to its caller.
+pub(super) trait ErasedWrite: Send {
     fn apply<'a>(
         &'a mut self,
         connection: &'a mut SqliteConnection,
     ) -> BoxFuture<'a, Result<(), sqlx::Error>>;
 
-    fn tell(self: Box<Self>, written: Told<()>);
+    fn tell(self: Box<Self>, written: CommitResult<()>);
 }
 
-impl<W: Write> Step for Pending<W, W::Outcome> {
+impl<W: BatchedWrite> ErasedWrite for PendingWrite<W, W::Outcome> {
     fn apply<'a>(
         &'a mut self,
         connection: &'a mut SqliteConnection,
@@ -160,7 +160,7 @@ impl<W: Write> Step for Pending<W, W::Outcome> {
         })
     }
 
-    fn tell(self: Box<Self>, written: Told<()>) {
-        self.tell_it(written);
+    fn tell(self: Box<Self>, written: CommitResult<()>) {
+        self.send_outcome(written);
     }
 }

@@ -6,14 +6,16 @@ use protocol::job::JobId;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use super::commit::Write;
-use super::record::{bytes, uuid};
-use super::{Delivery, DeliveryOutcome, DeliveryState, DueDelivery, Jobs, Redelivery, Tried};
+use super::commit::BatchedWrite;
+use super::record::{bytes, read_uuid};
+use super::{
+    Delivery, DeliveryAttempt, DeliveryOutcome, DeliveryState, DueDelivery, JobStore, Redelivery,
+};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, time_of};
 
 // Finds the owners one by one with the index, and for each owner only the first deliveries.
-const DUE: &str = "
+const SELECT_DUE: &str = "
     WITH RECURSIVE owners (owner) AS (
         SELECT min(owner) FROM deliveries WHERE outcome IS NULL
         UNION ALL
@@ -29,22 +31,22 @@ const DUE: &str = "
     CROSS JOIN jobs j ON j.number = d.job
     ORDER BY d.due, d.number LIMIT ?3";
 
-const NEXT: &str = "
+const SELECT_NEXT_DUE: &str = "
     SELECT due FROM deliveries WHERE outcome IS NULL AND due > ?1 ORDER BY due LIMIT 1";
 
-const ONE: &str = "
+const SELECT_DELIVERY: &str = "
     SELECT d.number, j.id, d.body, d.tries
     FROM deliveries d CROSS JOIN jobs j ON j.number = d.job WHERE d.number = ?1";
 
-const TRIED: &str = "
+const UPDATE_ATTEMPT: &str = "
     UPDATE deliveries SET tries = tries + 1, tried = ?2, due = coalesce(?3, due), outcome = ?4, error = ?5
     WHERE number = ?1 AND outcome IS NULL";
 
-const LAST: &str = "
+const SELECT_LAST_DELIVERY: &str = "
     SELECT outcome, tries, tried, due, error FROM deliveries
     WHERE job = (SELECT number FROM jobs WHERE id = ?1) ORDER BY number DESC LIMIT 1";
 
-const AGAIN: &str = "
+const UPDATE_DUE_AGAIN: &str = "
     UPDATE deliveries SET tries = 0, due = ?2, outcome = NULL, error = NULL
     WHERE number = (
         SELECT number FROM deliveries
@@ -54,11 +56,11 @@ const AGAIN: &str = "
 const HAS_DELIVERY: &str = "
     SELECT 1 FROM deliveries WHERE job = (SELECT number FROM jobs WHERE id = ?1) LIMIT 1";
 
-const ADD: &str = "
+const INSERT_DELIVERY: &str = "
     INSERT INTO deliveries (job, owner, due, tries, body)
     SELECT number, owner, ?2, 0, ?3 FROM jobs WHERE id = ?1";
 
-impl Jobs {
+impl JobStore {
     /// Deliveries that are due, the longest due first: at most `per_owner` of each owner and `limit` in
     /// total.
     pub async fn due(
@@ -68,17 +70,20 @@ impl Jobs {
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError> {
         const WHAT: &str = "find webhooks";
-        let statement = sqlx::query(DUE).bind(nanoseconds(now));
+        let statement = sqlx::query(SELECT_DUE).bind(nanoseconds(now));
         let statement = statement.bind(per_owner).bind(limit);
         let rows = self.rows(WHAT, statement).await?;
-        let deliveries = rows.iter().map(due_delivery).collect::<Result<_, _>>();
+        let deliveries = rows
+            .iter()
+            .map(parse_due_delivery)
+            .collect::<Result<_, _>>();
         deliveries.map_err(StoreError::database(WHAT))
     }
 
     /// When the next delivery becomes due that is not due yet.
-    pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn next_delivery_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         const WHAT: &str = "find webhooks";
-        let statement = sqlx::query(NEXT).bind(nanoseconds(now));
+        let statement = sqlx::query(SELECT_NEXT_DUE).bind(nanoseconds(now));
         let rows = self.rows(WHAT, statement).await?;
         let due = rows.first().map(|row| row.try_get(0).map(time_of));
         due.transpose().map_err(StoreError::database(WHAT))
@@ -87,7 +92,9 @@ impl Jobs {
     /// A delivery with its body.
     pub async fn delivery(&self, number: i64) -> Result<Option<Delivery>, StoreError> {
         const WHAT: &str = "read a delivery";
-        let rows = self.rows(WHAT, sqlx::query(ONE).bind(number)).await?;
+        let rows = self
+            .rows(WHAT, sqlx::query(SELECT_DELIVERY).bind(number))
+            .await?;
         let found = rows.first().map(delivery).transpose();
         found.map_err(StoreError::database(WHAT))
     }
@@ -96,10 +103,10 @@ impl Jobs {
     pub async fn tried(
         &self,
         delivery: i64,
-        tried: Tried,
+        tried: DeliveryAttempt,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(KeepTry {
+        self.write(RecordAttempt {
             delivery,
             tried,
             now,
@@ -110,9 +117,9 @@ impl Jobs {
     /// The state of the last delivery of a job.
     pub async fn last_delivery(&self, job: JobId) -> Result<Option<DeliveryState>, StoreError> {
         const WHAT: &str = "read a delivery";
-        let statement = sqlx::query(LAST).bind(bytes(&job.0));
+        let statement = sqlx::query(SELECT_LAST_DELIVERY).bind(bytes(&job.0));
         let rows = self.rows(WHAT, statement).await?;
-        let state = rows.first().map(delivery_state).transpose();
+        let state = rows.first().map(parse_delivery_state).transpose();
         state.map_err(StoreError::database(WHAT))
     }
 
@@ -128,10 +135,10 @@ impl Jobs {
     }
 }
 
-fn due_delivery(row: &SqliteRow) -> Result<DueDelivery, sqlx::Error> {
+fn parse_due_delivery(row: &SqliteRow) -> Result<DueDelivery, sqlx::Error> {
     Ok(DueDelivery {
         number: row.try_get(0)?,
-        job: JobId(uuid(row, 1)?),
+        job: JobId(read_uuid(row, 1)?),
         owner: row.try_get(2)?,
         url: row.try_get(3)?,
         tries: row.try_get(4)?,
@@ -141,13 +148,13 @@ fn due_delivery(row: &SqliteRow) -> Result<DueDelivery, sqlx::Error> {
 fn delivery(row: &SqliteRow) -> Result<Delivery, sqlx::Error> {
     Ok(Delivery {
         number: row.try_get(0)?,
-        job: JobId(uuid(row, 1)?),
+        job: JobId(read_uuid(row, 1)?),
         body: row.try_get(2)?,
         tries: row.try_get(3)?,
     })
 }
 
-fn delivery_state(row: &SqliteRow) -> Result<DeliveryState, sqlx::Error> {
+fn parse_delivery_state(row: &SqliteRow) -> Result<DeliveryState, sqlx::Error> {
     let outcome = match row.try_get::<Option<&str>, _>(0)? {
         None => DeliveryOutcome::Pending {
             due: time_of(row.try_get(3)?),
@@ -167,24 +174,24 @@ fn delivery_state(row: &SqliteRow) -> Result<DeliveryState, sqlx::Error> {
     })
 }
 
-struct KeepTry {
+struct RecordAttempt {
     delivery: i64,
-    tried: Tried,
+    tried: DeliveryAttempt,
     now: Timestamp,
 }
 
-impl Write for KeepTry {
+impl BatchedWrite for RecordAttempt {
     type Outcome = ();
 
     const WHAT: &'static str = "record a delivery attempt";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let (again, outcome, error) = match &self.tried {
-            Tried::Delivered => (None, Some("delivered"), None),
-            Tried::Again { at, error } => (Some(nanoseconds(*at)), None, Some(error)),
-            Tried::Failed { error } => (None, Some("failed"), Some(error)),
+            DeliveryAttempt::Delivered => (None, Some("delivered"), None),
+            DeliveryAttempt::Again { at, error } => (Some(nanoseconds(*at)), None, Some(error)),
+            DeliveryAttempt::Failed { error } => (None, Some("failed"), Some(error)),
         };
-        sqlx::query(TRIED)
+        sqlx::query(UPDATE_ATTEMPT)
             .bind(self.delivery)
             .bind(nanoseconds(self.now))
             .bind(again)
@@ -202,7 +209,7 @@ struct Redeliver {
     now: Timestamp,
 }
 
-impl Write for Redeliver {
+impl BatchedWrite for Redeliver {
     type Outcome = Redelivery;
 
     const WHAT: &'static str = "send a webhook again";
@@ -213,7 +220,7 @@ impl Write for Redeliver {
     ) -> Result<Redelivery, sqlx::Error> {
         let job = bytes(&self.job.0);
         let now = nanoseconds(self.now);
-        let changed = sqlx::query(AGAIN)
+        let changed = sqlx::query(UPDATE_DUE_AGAIN)
             .bind(job)
             .bind(now)
             .execute(&mut *connection)
@@ -225,7 +232,7 @@ impl Write for Redeliver {
         if query.fetch_optional(&mut *connection).await?.is_some() {
             return Ok(Redelivery::UnderWay);
         }
-        let added = sqlx::query(ADD)
+        let added = sqlx::query(INSERT_DELIVERY)
             .bind(job)
             .bind(now)
             .bind(&self.body)
@@ -246,13 +253,13 @@ mod tests {
     #[tokio::test]
     async fn rows_are_found_by_an_index() {
         for (sql, expect) in [
-            (NEXT, "INDEX deliveries_by_time (due>?)"),
-            (ONE, "PRIMARY KEY"),
-            (TRIED, "PRIMARY KEY"),
-            (LAST, "INDEX deliveries_of_job (job=?)"),
-            (AGAIN, "INDEX deliveries_of_job (job=?)"),
+            (SELECT_NEXT_DUE, "INDEX deliveries_by_time (due>?)"),
+            (SELECT_DELIVERY, "PRIMARY KEY"),
+            (UPDATE_ATTEMPT, "PRIMARY KEY"),
+            (SELECT_LAST_DELIVERY, "INDEX deliveries_of_job (job=?)"),
+            (UPDATE_DUE_AGAIN, "INDEX deliveries_of_job (job=?)"),
             (HAS_DELIVERY, "INDEX deliveries_of_job (job=?)"),
-            (ADD, "(id=?)"),
+            (INSERT_DELIVERY, "(id=?)"),
         ] {
             let plan = plan(sql).await;
             assert!(plan.contains(expect), "{sql}\n{plan}");
@@ -260,7 +267,7 @@ mod tests {
             assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
         }
         // Only the short list of owners may be scanned, and only their due deliveries sorted.
-        let plan = plan(DUE).await;
+        let plan = plan(SELECT_DUE).await;
         assert!(!plan.contains("SCAN d"), "{plan}");
         assert!(!plan.contains("SCAN first"), "{plan}");
         assert!(plan.contains("deliveries_of_owner (owner>?)"), "{plan}");

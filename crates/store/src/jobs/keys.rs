@@ -6,9 +6,9 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
-use super::Jobs;
-use super::commit::Write;
-use super::record::{bytes, time, uuid};
+use super::JobStore;
+use super::commit::BatchedWrite;
+use super::record::{bytes, read_uuid, time};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, time_of};
 
@@ -19,24 +19,24 @@ macro_rules! key_columns {
     };
 }
 
-const ADD: &str = "
+const INSERT_KEY: &str = "
     INSERT INTO keys (id, hash, user, role, label, prefix, created, revoked)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
-const BY_HASH: &str = concat!("SELECT ", key_columns!(), " FROM keys WHERE hash = ?1");
+const SELECT_KEY_BY_HASH: &str = concat!("SELECT ", key_columns!(), " FROM keys WHERE hash = ?1");
 
-const ALL: &str = concat!("SELECT ", key_columns!(), " FROM keys ORDER BY created, id");
+const SELECT_KEYS: &str = concat!("SELECT ", key_columns!(), " FROM keys ORDER BY created, id");
 
 const REVOKE: &str = "UPDATE keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL";
 
-const END_LOGINS: &str = "DELETE FROM logins WHERE key = ?1";
+const DELETE_KEY_LOGINS: &str = "DELETE FROM logins WHERE key = ?1";
 
 // Adds nothing if the key was revoked meanwhile.
 const ADD_LOGIN: &str = "
     INSERT OR REPLACE INTO logins (hash, key, until)
     SELECT ?1, id, ?3 FROM keys WHERE id = ?2 AND revoked IS NULL";
 
-const LOGIN: &str = concat!(
+const SELECT_LOGIN_KEY: &str = concat!(
     "SELECT ",
     key_columns!(),
     " FROM logins JOIN keys ON keys.id = logins.key
@@ -47,7 +47,7 @@ const REMOVE_LOGIN: &str = "DELETE FROM logins WHERE hash = ?1";
 
 const REMOVE_OLD_LOGINS: &str = "DELETE FROM logins WHERE until <= ?1";
 
-impl Jobs {
+impl JobStore {
     /// Stores a key by the hash of its token.
     pub async fn add_key(&self, key: ApiKey, hash: [u8; 32]) -> Result<(), StoreError> {
         self.write(AddKey { key, hash }).await
@@ -57,7 +57,7 @@ impl Jobs {
     pub async fn key(&self, hash: [u8; 32]) -> Result<Option<ApiKey>, StoreError> {
         const WHAT: &str = "look up a key";
         let rows = self
-            .rows(WHAT, sqlx::query(BY_HASH).bind(&hash[..]))
+            .rows(WHAT, sqlx::query(SELECT_KEY_BY_HASH).bind(&hash[..]))
             .await?;
         let found = rows.first().map(key).transpose();
         found.map_err(StoreError::database(WHAT))
@@ -66,7 +66,7 @@ impl Jobs {
     /// All keys, the oldest first.
     pub async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         const WHAT: &str = "list keys";
-        let rows = self.rows(WHAT, sqlx::query(ALL)).await?;
+        let rows = self.rows(WHAT, sqlx::query(SELECT_KEYS)).await?;
         let keys = rows.iter().map(key).collect::<Result<_, _>>();
         keys.map_err(StoreError::database(WHAT))
     }
@@ -93,7 +93,9 @@ impl Jobs {
         now: Timestamp,
     ) -> Result<Option<ApiKey>, StoreError> {
         const WHAT: &str = "look up a login";
-        let statement = sqlx::query(LOGIN).bind(&hash[..]).bind(nanoseconds(now));
+        let statement = sqlx::query(SELECT_LOGIN_KEY)
+            .bind(&hash[..])
+            .bind(nanoseconds(now));
         let rows = self.rows(WHAT, statement).await?;
         let found = rows.first().map(key).transpose();
         found.map_err(StoreError::database(WHAT))
@@ -120,7 +122,7 @@ fn key(row: &SqliteRow) -> Result<ApiKey, sqlx::Error> {
         }
     };
     Ok(ApiKey {
-        id: uuid(row, 0)?,
+        id: read_uuid(row, 0)?,
         user: row.try_get(1)?,
         role,
         label: row.try_get(3)?,
@@ -135,7 +137,7 @@ struct AddKey {
     hash: [u8; 32],
 }
 
-impl Write for AddKey {
+impl BatchedWrite for AddKey {
     type Outcome = ();
 
     const WHAT: &'static str = "add a key";
@@ -146,7 +148,7 @@ impl Write for AddKey {
             UserRole::Admin => "admin",
             UserRole::User => "user",
         };
-        sqlx::query(ADD)
+        sqlx::query(INSERT_KEY)
             .bind(bytes(&key.id))
             .bind(&self.hash[..])
             .bind(&key.user)
@@ -166,7 +168,7 @@ struct RevokeKey {
     now: Timestamp,
 }
 
-impl Write for RevokeKey {
+impl BatchedWrite for RevokeKey {
     type Outcome = bool;
 
     const WHAT: &'static str = "revoke a key";
@@ -177,7 +179,7 @@ impl Write for RevokeKey {
             .bind(nanoseconds(self.now))
             .execute(&mut *connection)
             .await?;
-        sqlx::query(END_LOGINS)
+        sqlx::query(DELETE_KEY_LOGINS)
             .bind(bytes(&self.id))
             .execute(connection)
             .await?;
@@ -191,7 +193,7 @@ struct AddLogin {
     until: Timestamp,
 }
 
-impl Write for AddLogin {
+impl BatchedWrite for AddLogin {
     type Outcome = ();
 
     const WHAT: &'static str = "add a login";
@@ -209,7 +211,7 @@ impl Write for AddLogin {
 
 struct RemoveLogin([u8; 32]);
 
-impl Write for RemoveLogin {
+impl BatchedWrite for RemoveLogin {
     type Outcome = bool;
 
     const WHAT: &'static str = "remove a login";
@@ -223,7 +225,7 @@ impl Write for RemoveLogin {
 
 struct RemoveOldLogins(Timestamp);
 
-impl Write for RemoveOldLogins {
+impl BatchedWrite for RemoveOldLogins {
     type Outcome = ();
 
     const WHAT: &'static str = "remove old logins";
@@ -242,10 +244,10 @@ mod tests {
     #[tokio::test]
     async fn rows_are_found_by_an_index() {
         for (sql, expect) in [
-            (BY_HASH, "(hash=?)"),
+            (SELECT_KEY_BY_HASH, "(hash=?)"),
             (REVOKE, "(id=?)"),
-            (END_LOGINS, "INDEX logins_of_key (key=?)"),
-            (LOGIN, "SEARCH logins USING PRIMARY KEY (hash=?)"),
+            (DELETE_KEY_LOGINS, "INDEX logins_of_key (key=?)"),
+            (SELECT_LOGIN_KEY, "SEARCH logins USING PRIMARY KEY (hash=?)"),
             (REMOVE_LOGIN, "(hash=?)"),
             (REMOVE_OLD_LOGINS, "INDEX logins_by_end (until<?)"),
         ] {

@@ -9,72 +9,72 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::record::{bytes, job, job_columns, status};
-use super::{JobQuery, Jobs, Load, Message};
+use super::{JobMessage, JobQuery, JobStore, OwnerLoad};
 use crate::error::StoreError;
 use crate::rows::{time_of, unsigned};
-use crate::search::quote;
+use crate::search::quote_words;
 use crate::sessions::limit;
 
-const OF_SESSION: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE session = ?1");
+const SELECT_BY_SESSION: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE session = ?1");
 
-const LIST: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE TRUE");
+const SELECT_JOBS: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE TRUE");
 
 // Starts from the matching words, so that it does not scan all jobs.
-const LIST_WITH_WORDS: &str = concat!(
+const SELECT_JOBS_WITH_WORDS: &str = concat!(
     "SELECT ",
     job_columns!(),
     " FROM (SELECT rowid AS found FROM words WHERE words MATCH "
 );
 
-const OLDEST_QUEUED: &str = concat!(
+const SELECT_OLDEST_QUEUED: &str = concat!(
     "SELECT ",
     job_columns!(),
     " FROM jobs WHERE owner = ?1 AND place IS NOT NULL AND status = 'pending'
     ORDER BY place, id LIMIT 1"
 );
 
-const LOADS: &str = "
+const SELECT_LOADS: &str = "
     SELECT owner, count(*) FILTER (WHERE status = 'pending'),
         count(*) FILTER (WHERE status = 'running')
     FROM jobs WHERE place IS NOT NULL GROUP BY owner";
 
-const CLAIMED: &str = concat!(
+const SELECT_CLAIMED: &str = concat!(
     "SELECT ",
     job_columns!(),
     " FROM jobs WHERE status = 'running' ORDER BY id"
 );
 
-const LONGEST_ENDED: &str = concat!(
+const SELECT_LONGEST_ENDED: &str = concat!(
     "SELECT ",
     job_columns!(),
     " FROM jobs WHERE place IS NULL ORDER BY ended, id LIMIT ?1"
 );
 
-const ARTIFACT_BYTES: &str = "
+const SELECT_ARTIFACT_BYTES: &str = "
     SELECT coalesce(sum(artifact_bytes), 0) FROM jobs WHERE artifact_bytes IS NOT NULL";
 
-const MESSAGES: &str = "
+const SELECT_MESSAGES: &str = "
     SELECT 1, task, created FROM jobs WHERE id = ?1 AND ?2 <= 1
     UNION ALL
     SELECT * FROM (
         SELECT m.number, m.text, m.time FROM jobs j JOIN messages m ON m.job = j.number
         WHERE j.id = ?1 AND m.number >= ?2 ORDER BY m.number)";
 
-const LIST_JOBS: &str = "list jobs";
+const LIST_OPERATION: &str = "list jobs";
 
 type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
 
-impl Jobs {
+impl JobStore {
     /// The job that a session belongs to.
-    pub async fn of_session(&self, session: &SessionId) -> Result<Option<Job>, StoreError> {
+    pub async fn job_of_session(&self, session: &SessionId) -> Result<Option<Job>, StoreError> {
         const WHAT: &str = "read a job";
-        let statement = sqlx::query(OF_SESSION).bind(session.as_str());
+        let statement = sqlx::query(SELECT_BY_SESSION).bind(session.as_str());
         self.one(WHAT, statement).await
     }
 
     pub async fn list(&self, query: &JobQuery) -> Result<Vec<Job>, StoreError> {
-        match list(query) {
-            Some(mut builder) => self.all(LIST_JOBS, builder.build()).await,
+        match list_statement(query) {
+            Some(mut builder) => self.all(LIST_OPERATION, builder.build()).await,
             None => Ok(Vec::new()),
         }
     }
@@ -83,15 +83,16 @@ impl Jobs {
     /// place.
     pub async fn oldest_queued(&self, owner: &str) -> Result<Option<Job>, StoreError> {
         const WHAT: &str = "find the next job";
-        self.one(WHAT, sqlx::query(OLDEST_QUEUED).bind(owner)).await
+        self.one(WHAT, sqlx::query(SELECT_OLDEST_QUEUED).bind(owner))
+            .await
     }
 
     /// All users with jobs that have not ended.
-    pub async fn loads(&self) -> Result<Vec<Load>, StoreError> {
+    pub async fn loads(&self) -> Result<Vec<OwnerLoad>, StoreError> {
         const WHAT: &str = "count jobs";
-        let rows = self.rows(WHAT, sqlx::query(LOADS)).await?;
+        let rows = self.rows(WHAT, sqlx::query(SELECT_LOADS)).await?;
         let load = |row: &SqliteRow| {
-            Ok(Load {
+            Ok(OwnerLoad {
                 owner: row.try_get(0)?,
                 queued: unsigned(row.try_get(1)?),
                 running: unsigned(row.try_get(2)?),
@@ -103,30 +104,30 @@ impl Jobs {
 
     /// All jobs that a worker runs, or ran when the server died.
     pub async fn claimed(&self) -> Result<Vec<Job>, StoreError> {
-        self.all(LIST_JOBS, sqlx::query(CLAIMED)).await
+        self.all(LIST_OPERATION, sqlx::query(SELECT_CLAIMED)).await
     }
 
     /// Ended jobs, the longest ended first.
     pub async fn longest_ended(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
-        let statement = sqlx::query(LONGEST_ENDED).bind(limit);
-        self.all(LIST_JOBS, statement).await
+        let statement = sqlx::query(SELECT_LONGEST_ENDED).bind(limit);
+        self.all(LIST_OPERATION, statement).await
     }
 
     /// The size of all published artifacts.
     pub async fn artifact_bytes(&self) -> Result<u64, StoreError> {
         const WHAT: &str = "count artifacts";
-        let rows = self.rows(WHAT, sqlx::query(ARTIFACT_BYTES)).await?;
+        let rows = self.rows(WHAT, sqlx::query(SELECT_ARTIFACT_BYTES)).await?;
         let sum = rows.first().map_or(Ok(0), |row| row.try_get(0));
         sum.map(unsigned).map_err(StoreError::database(WHAT))
     }
 
     /// Messages with this number and later ones, in order.
-    pub async fn messages(&self, job: JobId, from: u32) -> Result<Vec<Message>, StoreError> {
+    pub async fn messages(&self, job: JobId, from: u32) -> Result<Vec<JobMessage>, StoreError> {
         const WHAT: &str = "read messages";
-        let statement = sqlx::query(MESSAGES).bind(bytes(&job.0)).bind(from);
+        let statement = sqlx::query(SELECT_MESSAGES).bind(bytes(&job.0)).bind(from);
         let rows = self.rows(WHAT, statement).await?;
         let message = |row: &SqliteRow| {
-            Ok(Message {
+            Ok(JobMessage {
                 number: row.try_get(0)?,
                 text: row.try_get(1)?,
                 time: time_of(row.try_get(2)?),
@@ -170,16 +171,16 @@ impl Jobs {
 }
 
 /// The statement for a list; `None` if nothing can match.
-fn list(query: &JobQuery) -> Option<QueryBuilder<Sqlite>> {
+fn list_statement(query: &JobQuery) -> Option<QueryBuilder<Sqlite>> {
     let words = query.words.as_deref().map(str::trim);
     let mut builder = match words.filter(|words| !words.is_empty()) {
-        None => QueryBuilder::new(LIST),
+        None => QueryBuilder::new(SELECT_JOBS),
         Some(words) => {
-            let words = quote(words);
+            let words = quote_words(words);
             if words.is_empty() {
                 return None;
             }
-            let mut builder = QueryBuilder::new(LIST_WITH_WORDS);
+            let mut builder = QueryBuilder::new(SELECT_JOBS_WITH_WORDS);
             builder.push_bind(words.join(" AND "));
             builder.push(") CROSS JOIN jobs ON jobs.number = found WHERE TRUE");
             builder
@@ -216,21 +217,27 @@ mod tests {
         let owner = Some("somebody".to_owned());
         for (sql, expect) in [
             (
-                OF_SESSION,
+                SELECT_BY_SESSION,
                 "SEARCH jobs USING INDEX jobs_of_session (session=?)",
             ),
             (
-                OLDEST_QUEUED,
+                SELECT_OLDEST_QUEUED,
                 "SEARCH jobs USING INDEX jobs_in_line (owner=? AND place>?)",
             ),
-            (LOADS, "SCAN jobs USING COVERING INDEX jobs_in_line"),
-            (CLAIMED, "SEARCH jobs USING INDEX jobs_of_status (status=?)"),
-            (LONGEST_ENDED, "SCAN jobs USING INDEX jobs_by_end"),
+            (SELECT_LOADS, "SCAN jobs USING COVERING INDEX jobs_in_line"),
             (
-                ARTIFACT_BYTES,
+                SELECT_CLAIMED,
+                "SEARCH jobs USING INDEX jobs_of_status (status=?)",
+            ),
+            (SELECT_LONGEST_ENDED, "SCAN jobs USING INDEX jobs_by_end"),
+            (
+                SELECT_ARTIFACT_BYTES,
                 "SEARCH jobs USING COVERING INDEX jobs_with_artifact",
             ),
-            (MESSAGES, "SEARCH m USING PRIMARY KEY (job=? AND number>?)"),
+            (
+                SELECT_MESSAGES,
+                "SEARCH m USING PRIMARY KEY (job=? AND number>?)",
+            ),
         ] {
             let plan = plan(sql).await;
             assert!(plan.contains(expect), "{sql}\n{plan}");
@@ -263,13 +270,13 @@ mod tests {
                     before,
                     ..JobQuery::default()
                 };
-                let sql = list(&query).unwrap().sql().as_str().to_owned();
+                let sql = list_statement(&query).unwrap().sql().as_str().to_owned();
                 let found = plan(&sql).await;
                 assert!(found.contains(&expect), "{sql}\n{found}");
                 assert!(!found.contains("USE TEMP B-TREE"), "{sql}\n{found}");
 
                 query.words = Some("words".into());
-                let sql = list(&query).unwrap().sql().as_str().to_owned();
+                let sql = list_statement(&query).unwrap().sql().as_str().to_owned();
                 let found = plan(&sql).await;
                 assert!(found.contains("SCAN words VIRTUAL TABLE"), "{sql}\n{found}");
                 assert!(

@@ -11,13 +11,13 @@ use protocol::job::Job;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use super::commit::Write;
+use super::commit::BatchedWrite;
 use super::record::job_columns;
-use super::{Claimable, Jobs};
+use super::{ClaimFilter, JobStore};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, signed, time_of, unsigned};
 
-const NEXT_QUEUED: &str = concat!(
+const SELECT_NEXT_QUEUED: &str = concat!(
     "SELECT ",
     job_columns!(),
     " FROM jobs WHERE owner = ?1 AND place IS NOT NULL AND status = 'pending'
@@ -28,25 +28,25 @@ const NEXT_QUEUED: &str = concat!(
     ORDER BY place, id LIMIT 1"
 );
 
-const QUEUED_MODELS: &str = "
+const SELECT_QUEUED_MODELS: &str = "
     SELECT DISTINCT json_extract(request, '$.model') FROM jobs
     WHERE owner = ?1 AND place IS NOT NULL AND status = 'pending'";
 
-const NEXT_UNPARKED: &str = "SELECT min(not_before) FROM jobs WHERE not_before > ?1";
+const SELECT_NEXT_UNPARKED: &str = "SELECT min(not_before) FROM jobs WHERE not_before > ?1";
 
 const COUNT_PARKED: &str = "SELECT count(*) FROM jobs WHERE not_before IS NOT NULL";
 
-const ADD_TIME: &str = "
+const ADD_PARKED_TIME: &str = "
     UPDATE jobs SET parked = json_set(parked, '$.waited_millis',
         json_extract(parked, '$.waited_millis') + ?1)
     WHERE not_before IS NOT NULL";
 
-impl Jobs {
+impl JobStore {
     /// The queued job of this user that has waited longest, among those that may be claimed.
     pub async fn next_queued(
         &self,
         owner: &str,
-        claimable: &Claimable,
+        claimable: &ClaimFilter,
     ) -> Result<Option<Job>, StoreError> {
         const WHAT: &str = "find the next job";
         let blocked: Vec<&str> = claimable
@@ -55,10 +55,10 @@ impl Jobs {
             .map(|model| model.as_deref().unwrap_or_default())
             .collect();
         let blocked = serde_json::json!(blocked).to_string();
-        let statement = sqlx::query(NEXT_QUEUED)
+        let statement = sqlx::query(SELECT_NEXT_QUEUED)
             .bind(owner)
             .bind(nanoseconds(claimable.now))
-            .bind(millis(claimable.longest_parked))
+            .bind(to_millis(claimable.longest_parked))
             .bind(blocked);
         self.one(WHAT, statement).await
     }
@@ -67,7 +67,7 @@ impl Jobs {
     pub async fn queued_models(&self, owner: &str) -> Result<Vec<Option<String>>, StoreError> {
         const WHAT: &str = "list the models of queued jobs";
         let rows = self
-            .rows(WHAT, sqlx::query(QUEUED_MODELS).bind(owner))
+            .rows(WHAT, sqlx::query(SELECT_QUEUED_MODELS).bind(owner))
             .await?;
         let models = rows
             .iter()
@@ -79,7 +79,7 @@ impl Jobs {
     /// The next time after `now` at which a parked job may be claimed.
     pub async fn next_unparked(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         const WHAT: &str = "find when the next parked job is due";
-        let statement = sqlx::query(NEXT_UNPARKED).bind(nanoseconds(now));
+        let statement = sqlx::query(SELECT_NEXT_UNPARKED).bind(nanoseconds(now));
         let due = |row: &SqliteRow| row.try_get::<Option<i64>, _>(0);
         let rows = self.rows(WHAT, statement).await?;
         let due = rows.first().map_or(Ok(None), due);
@@ -96,23 +96,23 @@ impl Jobs {
 
     /// Adds elapsed time to every parked job. Changes no revision.
     pub async fn add_parked_time(&self, passed: Duration) -> Result<(), StoreError> {
-        self.write(AddTime(millis(passed))).await
+        self.write(AddParkedTime(to_millis(passed))).await
     }
 }
 
-fn millis(time: Duration) -> i64 {
+fn to_millis(time: Duration) -> i64 {
     signed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-struct AddTime(i64);
+struct AddParkedTime(i64);
 
-impl Write for AddTime {
+impl BatchedWrite for AddParkedTime {
     type Outcome = ();
 
     const WHAT: &'static str = "count how long jobs were parked";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        sqlx::query(ADD_TIME)
+        sqlx::query(ADD_PARKED_TIME)
             .bind(self.0)
             .execute(connection)
             .await
@@ -129,21 +129,21 @@ mod tests {
     async fn rows_are_found_by_an_index() {
         for (sql, expect) in [
             (
-                NEXT_QUEUED,
+                SELECT_NEXT_QUEUED,
                 "SEARCH jobs USING INDEX jobs_in_line (owner=? AND place>?)",
             ),
-            (QUEUED_MODELS, "(owner=?"),
+            (SELECT_QUEUED_MODELS, "(owner=?"),
             (
-                NEXT_UNPARKED,
+                SELECT_NEXT_UNPARKED,
                 "SEARCH jobs USING COVERING INDEX jobs_parked",
             ),
             (COUNT_PARKED, "USING COVERING INDEX jobs_parked"),
-            (ADD_TIME, "USING INDEX jobs_parked"),
+            (ADD_PARKED_TIME, "USING INDEX jobs_parked"),
         ] {
             let plan = plan(sql).await;
             assert!(plan.contains(expect), "{sql}\n{plan}");
         }
-        let plan = plan(NEXT_QUEUED).await;
+        let plan = plan(SELECT_NEXT_QUEUED).await;
         assert!(!plan.contains("USE TEMP B-TREE FOR ORDER BY"), "{plan}");
     }
 }

@@ -1,7 +1,7 @@
 //! Reads of single jobs, the most frequent query. Concurrent reads are answered by one statement, because
 //! each message to a connection costs two thread switches, far more than a row.
 //!
-//! The answer was true at some time after the request. Entry point: [`Jobs::job`].
+//! The answer was true at some time after the request. Entry point: [`JobStore::job`].
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,59 +10,68 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 use tokio::sync::oneshot;
 
-use super::line::Shift;
-use super::record::{bytes, job, job_columns, uuid};
-use super::{Inner, Jobs};
+use super::batch_queue::BatchWorker;
+use super::record::{bytes, job, job_columns, read_uuid};
+use super::{JobStore, JobStoreInner};
 use crate::error::StoreError;
 
 /// Statements for 1, up to 8 and up to 64 jobs.
-static SELECTS: LazyLock<[(usize, String); 3]> =
-    LazyLock::new(|| [1, 8, 64].map(|count| (count, select(count))));
+static SELECTS_BY_SIZE: LazyLock<[(usize, String); 3]> =
+    LazyLock::new(|| [1, 8, 64].map(|count| (count, select_statement(count))));
 
-const ONE: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1");
+const SELECT_JOB: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1");
 
-const WHAT: &str = "read a job";
+const OPERATION: &str = "read a job";
 
 /// A queued read with the channel to its caller.
-pub(super) struct Asking {
+pub(super) struct QueuedRead {
     id: JobId,
     caller: oneshot::Sender<Result<Option<Job>, StoreError>>,
 }
 
-impl Jobs {
+impl JobStore {
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let (caller, told) = oneshot::channel();
-        if let Some(shift) = self.inner.reads.join(Asking { id, caller }) {
-            tokio::spawn(serve(self.inner.clone(), shift));
+        if let Some(shift) = self.inner.reads.join(QueuedRead { id, caller }) {
+            tokio::spawn(answer_batches(self.inner.clone(), shift));
         }
         match told.await {
             Ok(found) => found,
             // The batch failed. A separate read returns the error.
-            Err(_) => self.one(WHAT, sqlx::query(ONE).bind(bytes(&id.0))).await,
+            Err(_) => {
+                self.one(OPERATION, sqlx::query(SELECT_JOB).bind(bytes(&id.0)))
+                    .await
+            }
         }
     }
 }
 
-async fn serve(inner: Arc<Inner>, mut shift: Shift<Asking>) {
-    let (most, _) = &SELECTS[SELECTS.len() - 1];
+async fn answer_batches(inner: Arc<JobStoreInner>, mut shift: BatchWorker<QueuedRead>) {
+    let (most, _) = &SELECTS_BY_SIZE[SELECTS_BY_SIZE.len() - 1];
     while let Some(mut batch) = shift.next(*most) {
         batch.retain(|asking| !asking.caller.is_closed());
-        let Ok(rows) = look_up(&inner, &batch).await else {
+        let Ok(rows) = fetch_batch(&inner, &batch).await else {
             continue;
         };
         for asking in batch {
             let found = rows.iter().find(|(id, _)| *id == asking.id);
-            let found = found.map(|(_, row)| job(WHAT, row)).transpose();
+            let found = found.map(|(_, row)| job(OPERATION, row)).transpose();
             // The caller may have stopped waiting.
             let _ = asking.caller.send(found);
         }
     }
 }
 
-async fn look_up(inner: &Inner, batch: &[Asking]) -> Result<Vec<(JobId, SqliteRow)>, StoreError> {
+async fn fetch_batch(
+    inner: &JobStoreInner,
+    batch: &[QueuedRead],
+) -> Result<Vec<(JobId, SqliteRow)>, StoreError> {
     let mut reader = inner.database.reader().await?;
     let fits = |(count, _): &&(usize, String)| batch.len() <= *count;
-    let (_, sql) = SELECTS.iter().find(fits).expect("no batch is larger");
+    let (_, sql) = SELECTS_BY_SIZE
+        .iter()
+        .find(fits)
+        .expect("no batch is larger");
     // Unbound parameters are NULL, which matches no id.
     let query = batch
         .iter()
@@ -72,13 +81,15 @@ async fn look_up(inner: &Inner, batch: &[Asking]) -> Result<Vec<(JobId, SqliteRo
     let rows = query
         .fetch_all(&mut *reader)
         .await
-        .map_err(StoreError::database(WHAT))?;
-    let named = rows.into_iter().map(|row| Ok((JobId(uuid(&row, 0)?), row)));
+        .map_err(StoreError::database(OPERATION))?;
+    let named = rows
+        .into_iter()
+        .map(|row| Ok((JobId(read_uuid(&row, 0)?), row)));
     let named = named.collect::<Result<_, _>>();
-    named.map_err(StoreError::database(WHAT))
+    named.map_err(StoreError::database(OPERATION))
 }
 
-fn select(count: usize) -> String {
+fn select_statement(count: usize) -> String {
     let ids = vec!["?"; count].join(", ");
     format!("SELECT {} FROM jobs WHERE id IN ({ids})", job_columns!())
 }
@@ -90,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn rows_are_found_by_an_index() {
-        for (sql, expect) in [(ONE, "(id=?)"), (&SELECTS[2].1, "(id=?)")] {
+        for (sql, expect) in [(SELECT_JOB, "(id=?)"), (&SELECTS_BY_SIZE[2].1, "(id=?)")] {
             let plan = plan(sql).await;
             assert!(plan.contains(expect), "{sql}\n{plan}");
             assert!(!plan.contains("SCAN"), "{sql}\n{plan}");

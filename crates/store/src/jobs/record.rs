@@ -3,7 +3,7 @@
 //! A row that this release cannot decode is an error that names the job. It is never skipped.
 
 use jiff::Timestamp;
-use protocol::job::{Job, JobId, JobRequest, State, Status};
+use protocol::job::{Job, JobId, JobRequest, JobState, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
@@ -24,7 +24,7 @@ pub(super) use job_columns;
 
 /// The parts of a job that are stored as JSON, and its status.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct JobColumns {
     pub(super) status: &'static str,
     pub(super) state: String,
     pub(super) spending: String,
@@ -32,14 +32,14 @@ pub(super) struct Written {
     pub(super) parked: Option<String>,
 }
 
-impl Written {
+impl JobColumns {
     pub(super) fn of(job: &Job) -> Result<Self, StoreError> {
         Ok(Self {
             status: status(job.state.status()),
             state: encode(job.id, &job.state)?,
             spending: encode(job.id, &job.spending)?,
-            artifact: optional(job.id, job.artifact.as_ref())?,
-            parked: optional(job.id, job.parked.as_ref())?,
+            artifact: encode_optional(job.id, job.artifact.as_ref())?,
+            parked: encode_optional(job.id, job.parked.as_ref())?,
         })
     }
 }
@@ -57,7 +57,10 @@ fn encode(job: JobId, value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|source| StoreError::EncodeJob { job, source })
 }
 
-fn optional(job: JobId, value: Option<&impl Serialize>) -> Result<Option<String>, StoreError> {
+fn encode_optional(
+    job: JobId,
+    value: Option<&impl Serialize>,
+) -> Result<Option<String>, StoreError> {
     value.map(|value| encode(job, value)).transpose()
 }
 
@@ -75,7 +78,7 @@ pub(super) fn bytes(id: &Uuid) -> &[u8] {
     id.as_bytes()
 }
 
-pub(super) fn uuid(row: &SqliteRow, column: usize) -> Result<Uuid, sqlx::Error> {
+pub(super) fn read_uuid(row: &SqliteRow, column: usize) -> Result<Uuid, sqlx::Error> {
     let bytes: &[u8] = row.try_get(column)?;
     Uuid::from_slice(bytes).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
@@ -85,11 +88,11 @@ pub(super) fn time(time: Option<Timestamp>) -> Option<i64> {
 }
 
 pub(super) fn job(what: &'static str, row: &SqliteRow) -> Result<Job, StoreError> {
-    let id = JobId(uuid(row, 0).map_err(StoreError::database(what))?);
-    let state: State = decode(id, row, 11)?;
+    let id = JobId(read_uuid(row, 0).map_err(StoreError::database(what))?);
+    let state: JobState = decode(id, row, 11)?;
     let request: JobRequest = decode(id, row, 14)?;
     let session = match column(id, row, 8)? {
-        Some(name) => Some(session_id(name).map_err(damaged(id))?),
+        Some(name) => Some(session_id(name).map_err(damaged_error(id))?),
         None => None,
     };
     let optional_time = |place| Ok(column::<Option<i64>>(id, row, place)?.map(time_of));
@@ -121,7 +124,7 @@ fn column<'r, T>(job: JobId, row: &'r SqliteRow, place: usize) -> Result<T, Stor
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
 {
-    row.try_get(place).map_err(damaged(job))
+    row.try_get(place).map_err(damaged_error(job))
 }
 
 fn decode<T: DeserializeOwned>(job: JobId, row: &SqliteRow, place: usize) -> Result<T, StoreError> {
@@ -131,7 +134,7 @@ fn decode<T: DeserializeOwned>(job: JobId, row: &SqliteRow, place: usize) -> Res
         if is_newer(&source) {
             StoreError::NewerJob { job, source }
         } else {
-            damaged(job)(source)
+            damaged_error(job)(source)
         }
     })
 }
@@ -153,7 +156,7 @@ fn is_newer(error: &serde_json::Error) -> bool {
     error.is_data() && (text.starts_with("unknown variant") || text.starts_with("unknown field"))
 }
 
-fn damaged<E>(job: JobId) -> impl FnOnce(E) -> StoreError
+fn damaged_error<E>(job: JobId) -> impl FnOnce(E) -> StoreError
 where
     E: std::error::Error + Send + Sync + 'static,
 {

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use store::{FileRecord, Hash, RecordedKind, Stamp, StoreError};
+use store::{ContentHash, FileRecord, FileStamp, RecordedKind, StoreError};
 
-use crate::{World, id};
+use crate::{StoreFixture, id};
 
 /// A content of 1000 bytes.
-pub(crate) fn content(name: &str) -> (Hash, Vec<u8>) {
+pub(crate) fn content(name: &str) -> (ContentHash, Vec<u8>) {
     let mut bytes = name.repeat(1000 / name.len() + 1).into_bytes();
     bytes.truncate(1000);
-    (Hash(Sha256::digest(&bytes).into()), bytes)
+    (ContentHash(Sha256::digest(&bytes).into()), bytes)
 }
 
 pub(crate) fn file(name: &str) -> FileRecord {
@@ -23,7 +23,7 @@ pub(crate) fn file(name: &str) -> FileRecord {
             content: content(name).0,
         },
         mode: 0o644,
-        stamp: Stamp {
+        stamp: FileStamp {
             inode: u64::MAX,
             modified: -1,
             changed: i64::MAX,
@@ -31,7 +31,7 @@ pub(crate) fn file(name: &str) -> FileRecord {
     }
 }
 
-async fn save(world: &World, session: u32, number: u32, names: &[&str], most: u64) {
+async fn save(world: &StoreFixture, session: u32, number: u32, names: &[&str], most: u64) {
     let contents = names.iter().map(|name| content(name)).collect();
     world.store.put_contents(contents).await.unwrap();
     let files: Vec<_> = names.iter().map(|name| file(name)).collect();
@@ -43,25 +43,25 @@ async fn save(world: &World, session: u32, number: u32, names: &[&str], most: u6
 }
 
 /// Ends the grace period of all contents.
-async fn forget_askers(world: &World) {
+async fn expire_grace_period(world: &StoreFixture) {
     world
         .run("checkpoints.db", "UPDATE contents SET wanted = 0")
         .await;
 }
 
-async fn has(world: &World, session: u32, number: u32) -> bool {
+async fn has_checkpoint(world: &StoreFixture, session: u32, number: u32) -> bool {
     let found = world.store.checkpoint(&id(session), number).await;
     found.unwrap().is_some()
 }
 
-async fn holds(world: &World, name: &str) -> bool {
+async fn has_content(world: &StoreFixture, name: &str) -> bool {
     let found = world.store.content(&content(name).0).await.unwrap();
     found.is_some_and(|bytes| bytes == content(name).1)
 }
 
 #[tokio::test]
 async fn checkpoints_come_back_as_they_were() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let files = [
         file("a"),
         FileRecord {
@@ -87,7 +87,7 @@ async fn checkpoints_come_back_as_they_were() {
         let read = world.again().await.checkpoint(&id(1), number).await;
         assert_eq!(read.unwrap().unwrap(), files);
     }
-    assert!(!has(&world, 1, 3).await && !has(&world, 2, 1).await);
+    assert!(!has_checkpoint(&world, 1, 3).await && !has_checkpoint(&world, 2, 1).await);
     // Saving under the same number replaces it.
     save(&world, 1, 1, &["b"], 1 << 30).await;
     let read = world.store.checkpoint(&id(1), 1).await.unwrap();
@@ -96,7 +96,7 @@ async fn checkpoints_come_back_as_they_were() {
 
 #[tokio::test]
 async fn only_what_is_missing_need_be_put() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let hashes = ["a", "b", "a", "c"].map(|name| content(name).0);
     let expect = |names: &[&str]| {
         names
@@ -114,13 +114,13 @@ async fn only_what_is_missing_need_be_put() {
         world.store.missing(&hashes).await.unwrap(),
         expect(&["b", "c"])
     );
-    assert!(holds(&world, "a").await && !holds(&world, "b").await);
+    assert!(has_content(&world, "a").await && !has_content(&world, "b").await);
     assert!(world.store.missing(&[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_checkpoint_is_never_without_a_content() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.store.put_contents(vec![content("a")]).await.unwrap();
     let files = [file("a"), file("b"), file("c")];
     let refused = world
@@ -132,14 +132,14 @@ async fn a_checkpoint_is_never_without_a_content() {
         matches!(error, StoreError::MissingContents { count: 2, .. }),
         "{error:?}"
     );
-    assert!(!has(&world, 1, 1).await);
+    assert!(!has_checkpoint(&world, 1, 1).await);
     let held = "SELECT count(*) FROM contents WHERE runs > 0";
     assert_eq!(world.number("checkpoints.db", held).await, 0);
 }
 
 #[tokio::test]
 async fn a_content_that_has_changed_on_disk_is_not_restored() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.store.put_contents(vec![content("a")]).await.unwrap();
     world
         .run("checkpoints.db", "UPDATE bytes SET bytes = zeroblob(1000)")
@@ -153,16 +153,19 @@ async fn a_content_that_has_changed_on_disk_is_not_restored() {
 
 #[tokio::test]
 async fn the_oldest_make_room() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     save(&world, 1, 1, &["a", "b"], 4000).await;
     save(&world, 2, 1, &["b", "c"], 4000).await;
     save(&world, 1, 2, &["a", "d"], 4000).await;
-    assert!(has(&world, 1, 1).await, "a, b, c and d are just enough");
-    forget_askers(&world).await;
+    assert!(
+        has_checkpoint(&world, 1, 1).await,
+        "a, b, c and d are just enough"
+    );
+    expire_grace_period(&world).await;
     save(&world, 3, 1, &["e"], 4000).await;
     // All five are still held after the oldest is removed; b and c are not after the next one.
-    assert!(!has(&world, 1, 1).await && !has(&world, 2, 1).await);
-    assert!(has(&world, 1, 2).await && has(&world, 3, 1).await);
+    assert!(!has_checkpoint(&world, 1, 1).await && !has_checkpoint(&world, 2, 1).await);
+    assert!(has_checkpoint(&world, 1, 2).await && has_checkpoint(&world, 3, 1).await);
     for (name, expect) in [
         ("a", true),
         ("b", false),
@@ -170,37 +173,37 @@ async fn the_oldest_make_room() {
         ("d", true),
         ("e", true),
     ] {
-        assert_eq!(holds(&world, name).await, expect, "{name}");
+        assert_eq!(has_content(&world, name).await, expect, "{name}");
     }
     // The checkpoint just saved stays, even if it is over the limit.
     save(&world, 3, 2, &["e", "f"], 0).await;
-    assert!(!has(&world, 1, 2).await && !has(&world, 3, 1).await);
-    assert!(has(&world, 3, 2).await);
-    assert!(holds(&world, "e").await && holds(&world, "f").await);
+    assert!(!has_checkpoint(&world, 1, 2).await && !has_checkpoint(&world, 3, 1).await);
+    assert!(has_checkpoint(&world, 3, 2).await);
+    assert!(has_content(&world, "e").await && has_content(&world, "f").await);
 }
 
 #[tokio::test]
 async fn what_somebody_is_about_to_save_is_not_removed() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let other = world.again().await;
     save(&world, 1, 1, &["old", "asked"], 1 << 30).await;
-    forget_askers(&world).await;
+    expire_grace_period(&world).await;
     // The other process stores one content, and learns that another one exists.
     other.put_contents(vec![content("put")]).await.unwrap();
     let missing = other.missing(&[content("asked").0]).await.unwrap();
     assert!(missing.is_empty());
     // Then this process prunes.
     save(&world, 2, 1, &["new"], 0).await;
-    assert!(!has(&world, 1, 1).await && !holds(&world, "old").await);
+    assert!(!has_checkpoint(&world, 1, 1).await && !has_content(&world, "old").await);
     let files = [file("put"), file("asked")];
     let saved = other.save_checkpoint(&id(3), 1, &files, 1 << 30).await;
     saved.unwrap();
-    assert!(holds(&world, "put").await && holds(&world, "asked").await);
+    assert!(has_content(&world, "put").await && has_content(&world, "asked").await);
 }
 
 #[tokio::test]
 async fn long_lists_of_files_make_room_too() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let files: Vec<_> = (0..100)
         .map(|number| FileRecord {
             path: format!("folder {number}").into_bytes(),
@@ -215,7 +218,7 @@ async fn long_lists_of_files_make_room_too() {
             .await;
         saved.unwrap();
     }
-    assert!(!has(&world, 1, 1).await && has(&world, 1, 50).await);
+    assert!(!has_checkpoint(&world, 1, 1).await && has_checkpoint(&world, 1, 50).await);
     let size = "SELECT sum(length(files)) FROM checkpoints";
     assert!(world.number("checkpoints.db", size).await <= 20_000);
 }
@@ -223,7 +226,7 @@ async fn long_lists_of_files_make_room_too() {
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 #[derive(Debug, Clone)]
-enum Step {
+enum CheckpointStep {
     Save {
         session: u32,
         number: u32,
@@ -235,13 +238,13 @@ enum Step {
     },
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = CheckpointStep> {
     let names = prop::collection::hash_set(0..NAMES.len(), 0..NAMES.len());
     prop_oneof![
         4 => (1..4_u32, 1..5_u32, names, 0..6_u64).prop_map(|(session, number, names, most)| {
-            Step::Save { session, number, names, most: most * 1000 }
+            CheckpointStep::Save { session, number, names, most: most * 1000 }
         }),
-        1 => (1..4_u32).prop_map(|session| Step::Delete { session }),
+        1 => (1..4_u32).prop_map(|session| CheckpointStep::Delete { session }),
     ]
 }
 
@@ -253,7 +256,7 @@ proptest! {
     fn contents_are_there_exactly_as_long_as_needed(steps in prop::collection::vec(any_step(), 1..15)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let world = World::new().await;
+            let world = StoreFixture::new().await;
             for session in 1..4 {
                 world.session(session, &[]).await;
             }
@@ -261,19 +264,19 @@ proptest! {
             let mut saved: HashMap<(u32, u32), HashSet<usize>> = HashMap::new();
             for step in steps {
                 match step {
-                    Step::Save { session, number, names, most } => {
+                    CheckpointStep::Save { session, number, names, most } => {
                         let list: Vec<_> = names.iter().map(|name| NAMES[*name]).collect();
                         save(&world, session, number, &list, most).await;
                         saved.insert((session, number), names);
-                        assert!(has(&world, session, number).await);
+                        assert!(has_checkpoint(&world, session, number).await);
                     }
-                    Step::Delete { session } => {
+                    CheckpointStep::Delete { session } => {
                         world.store.delete(&id(session)).await.unwrap();
                         world.session(session, &[]).await;
                         saved.retain(|(known, _), _| *known != session);
                     }
                 }
-                forget_askers(&world).await;
+                expire_grace_period(&world).await;
             }
             // Removes unused contents and nothing else.
             save(&world, 9, 2, &[], 1 << 30).await;
@@ -285,7 +288,7 @@ proptest! {
                 }
             }
             for (place, name) in NAMES.iter().enumerate() {
-                assert_eq!(holds(&world, name).await, needed.contains(&place), "{name}");
+                assert_eq!(has_content(&world, name).await, needed.contains(&place), "{name}");
             }
         });
     }

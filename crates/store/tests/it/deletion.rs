@@ -1,14 +1,14 @@
 //! Deleted sessions leave no trace.
 
-use store::{Page, StoreError};
+use store::{SessionQuery, StoreError};
 
 use crate::checkpoints::{content, file};
-use crate::{World, id, prompt};
+use crate::{StoreFixture, id, prompt};
 
 const SECRET: &str = "xyzzyplugh";
 
 /// Whether the bytes occur in any file of the store.
-fn mentions(world: &World, bytes: &[u8]) -> bool {
+fn contains_bytes(world: &StoreFixture, bytes: &[u8]) -> bool {
     let entries = std::fs::read_dir(&world.folder).unwrap();
     let files = entries
         .map(|entry| entry.unwrap().path())
@@ -18,12 +18,12 @@ fn mentions(world: &World, bytes: &[u8]) -> bool {
         .any(|content| content.windows(bytes.len()).any(|window| window == bytes))
 }
 
-async fn fill(world: &World) {
+async fn fill(world: &StoreFixture) {
     let text = format!("{SECRET} {}", "and more ".repeat(2000));
     world.session(1, &[prompt(1, &text)]).await;
     world.session(2, &[prompt(1, "something else")]).await;
     let output = SECRET.repeat(100_000).into_bytes();
-    world.store.keep_output(&id(1), output).await.unwrap();
+    world.store.store_output(&id(1), output).await.unwrap();
     for (session, names) in [(1, &[SECRET, "shared"][..]), (2, &["shared"])] {
         let contents = names.iter().map(|name| content(name));
         world.store.put_contents(contents.collect()).await.unwrap();
@@ -38,9 +38,9 @@ async fn fill(world: &World) {
 
 #[tokio::test]
 async fn a_deleted_session_leaves_nothing() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     fill(&world).await;
-    assert!(mentions(&world, SECRET.as_bytes()));
+    assert!(contains_bytes(&world, SECRET.as_bytes()));
     let size = || {
         std::fs::metadata(world.folder.join("sessions.db"))
             .unwrap()
@@ -52,7 +52,11 @@ async fn a_deleted_session_leaves_nothing() {
         .await;
 
     world.store.delete(&id(1)).await.unwrap();
-    let list = world.store.sessions(&Page::default()).await.unwrap();
+    let list = world
+        .store
+        .sessions(&SessionQuery::default())
+        .await
+        .unwrap();
     assert_eq!(list.len(), 1);
     for error in [
         world.store.summary(&id(1)).await.unwrap_err(),
@@ -66,7 +70,7 @@ async fn a_deleted_session_leaves_nothing() {
     assert_eq!(world.store.checkpoint(&id(1), 1).await.unwrap(), None);
     assert_eq!(world.store.content(&content(SECRET).0).await.unwrap(), None);
     assert!(
-        !mentions(&world, SECRET.as_bytes()),
+        !contains_bytes(&world, SECRET.as_bytes()),
         "in no file of the store"
     );
     assert!(size() < 200_000, "{} bytes were not given back", size());
@@ -90,7 +94,7 @@ async fn a_deleted_session_leaves_nothing() {
 
 #[tokio::test]
 async fn a_session_in_use_is_not_deleted() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let journal = world.begin(1).await;
     let error = world.again().await.delete(&id(1)).await.unwrap_err();
     assert!(matches!(error, StoreError::InUse(_)), "{error:?}");
@@ -101,7 +105,7 @@ async fn a_session_in_use_is_not_deleted() {
 
 #[tokio::test]
 async fn a_damaged_session_can_be_deleted() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     fill(&world).await;
     world
         .run("checkpoints.db", "UPDATE contents SET wanted = 0")

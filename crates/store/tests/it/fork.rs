@@ -6,13 +6,13 @@ use serde_json::json;
 use store::{FileRecord, StoreError};
 
 use crate::checkpoints::{content, file};
-use crate::{World, append, end, id, kind, kinds, prompt, tool};
+use crate::{StoreFixture, append, end, id, kind, kinds, prompt, tool_ended};
 
 fn now() -> Timestamp {
     "2026-05-01T00:00:00Z".parse().unwrap()
 }
 
-async fn save(world: &World, number: u32, name: &str) -> Vec<FileRecord> {
+async fn save(world: &StoreFixture, number: u32, name: &str) -> Vec<FileRecord> {
     let (hash, bytes) = content(name);
     world.store.put_contents(vec![(hash, bytes)]).await.unwrap();
     let files = vec![file(name)];
@@ -24,7 +24,7 @@ async fn save(world: &World, number: u32, name: &str) -> Vec<FileRecord> {
     files
 }
 
-fn made(number: u32) -> EventKind {
+fn checkpoint_made(number: u32) -> EventKind {
     kind(
         json!({"type": "checkpoint_made", "turn": number, "moment": "before",
         "checkpoint": {"number": number, "files": 0, "bytes": 0}}),
@@ -33,16 +33,16 @@ fn made(number: u32) -> EventKind {
 
 #[tokio::test]
 async fn a_fork_has_what_the_other_had_by_then() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let session = world
         .session(
             1,
             &[
                 prompt(1, "common words"),
-                made(1),
-                tool(Some("output:1")),
-                made(2),
-                tool(Some("output:2")),
+                checkpoint_made(1),
+                tool_ended(Some("output:1")),
+                checkpoint_made(2),
+                tool_ended(Some("output:2")),
                 end(1),
             ],
         )
@@ -50,7 +50,7 @@ async fn a_fork_has_what_the_other_had_by_then() {
     let first = save(&world, 1, "one").await;
     save(&world, 2, "two").await;
     for output in ["first", "second"] {
-        let kept = world.store.keep_output(&session, output.into()).await;
+        let kept = world.store.store_output(&session, output.into()).await;
         kept.unwrap();
     }
     let original = world.store.events(&id(1)).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_fork_has_what_the_other_had_by_then() {
 
 #[tokio::test]
 async fn a_fork_is_cut_to_what_there_is() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[prompt(1, "x"), end(1)]).await;
     for (number, seq, expect) in [(2, 0, 1), (3, 1, 1), (4, 3, 3), (5, u64::MAX, 3)] {
         let forked = world.store.fork(&id(1), seq, id(number), now()).await;
@@ -122,7 +122,7 @@ async fn a_fork_is_cut_to_what_there_is() {
 
 #[tokio::test]
 async fn fields_of_a_newer_release_come_along() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world
         .session(1, &[EventKind::Noted { text: "x".into() }])
         .await;
@@ -135,7 +135,7 @@ async fn fields_of_a_newer_release_come_along() {
 
 #[tokio::test]
 async fn only_what_exists_is_forked_to_what_does_not() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[]).await;
     world.session(2, &[]).await;
     let error = world.store.fork(&id(3), 1, id(4), now()).await.unwrap_err();

@@ -16,35 +16,35 @@ mod schedule;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use protocol::job::{Cause, Failure, Job, JobId, JobRequest, State};
+use protocol::job::{Cause, Failure, Job, JobId, JobRequest, JobState};
 use sqlx::SqliteConnection;
-use store::Jobs;
-use store::jobs::{Along, Changed, Scheduled};
+use store::JobStore;
+use store::jobs::{ChangeExtras, ChangeResult, ScheduleResult};
 use uuid::Uuid;
 
 use crate::connect;
 
 /// A folder for jobs, with the jobs open.
-struct World {
+struct JobsFixture {
     folder: PathBuf,
-    jobs: Jobs,
+    jobs: JobStore,
     _parent: tempfile::TempDir,
 }
 
-impl World {
-    async fn new() -> World {
+impl JobsFixture {
+    async fn new() -> JobsFixture {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("store");
-        World {
-            jobs: Jobs::open(&folder).await.unwrap(),
+        JobsFixture {
+            jobs: JobStore::open(&folder).await.unwrap(),
             folder,
             _parent: parent,
         }
     }
 
     /// Opens the jobs again, as another process would.
-    async fn again(&self) -> Jobs {
-        Jobs::open(&self.folder).await.unwrap()
+    async fn again(&self) -> JobStore {
+        JobStore::open(&self.folder).await.unwrap()
     }
 
     /// Schedules a job of `somebody`.
@@ -56,7 +56,7 @@ impl World {
         let mut job = new(number);
         job.owner = owner.to_owned();
         let scheduled = self.jobs.schedule(job.clone(), None).await.unwrap();
-        assert_eq!(scheduled, Scheduled::New);
+        assert_eq!(scheduled, ScheduleResult::New);
         job
     }
 
@@ -65,11 +65,16 @@ impl World {
     }
 
     /// Sets a job's state.
-    async fn become_(&self, number: u128, state: State) -> Job {
+    async fn set_state(&self, number: u128, state: JobState) -> Job {
         let mut job = self.job(number).await;
         job.ended = state.has_ended().then(|| time(900));
         job.state = state;
-        saved(self.jobs.change(job, Along::default()).await.unwrap())
+        saved(
+            self.jobs
+                .change(job, ChangeExtras::default())
+                .await
+                .unwrap(),
+        )
     }
 
     async fn sql(&self) -> SqliteConnection {
@@ -90,10 +95,10 @@ impl World {
 }
 
 #[track_caller]
-fn saved(changed: Changed) -> Job {
+fn saved(changed: ChangeResult) -> Job {
     match changed {
-        Changed::Saved(job) => *job,
-        Changed::Stale => panic!("somebody else changed it"),
+        ChangeResult::Saved(job) => *job,
+        ChangeResult::Stale => panic!("somebody else changed it"),
     }
 }
 
@@ -110,8 +115,8 @@ fn time(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).unwrap()
 }
 
-fn failed(cause: Cause) -> State {
-    State::Failed {
+fn failed(cause: Cause) -> JobState {
+    JobState::Failed {
         failure: Failure {
             cause,
             message: "it could not be done".into(),

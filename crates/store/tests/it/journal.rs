@@ -2,15 +2,15 @@
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use protocol::{Block, Event, EventKind, VERSION};
+use protocol::{Block, EVENT_VERSION, Event, EventKind};
 use serde_json::{Value, json};
 use store::StoreError;
 
-use crate::{World, append, end, id, kinds, prompt, reply, start, tool, undo};
+use crate::{StoreFixture, append, end, id, kinds, prompt, reply, start, tool_ended, undo};
 
 #[tokio::test]
 async fn events_come_back_as_they_were() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let mut journal = world.store.begin(id(1)).await.unwrap();
     assert_eq!(journal.session(), &id(1));
     let mut written = Vec::new();
@@ -18,7 +18,7 @@ async fn events_come_back_as_they_were() {
         start("/w"),
         prompt(1, "ein \"Wort\", 中文, \u{0}, \u{2028}"),
         reply("so be it", 3, Some(0.1 + 0.2)),
-        tool(Some("output:1")),
+        tool_ended(Some("output:1")),
         EventKind::Noted {
             text: String::new(),
         },
@@ -29,7 +29,7 @@ async fn events_come_back_as_they_were() {
     }
     let seqs: Vec<_> = written.iter().map(|event| event.seq.unwrap()).collect();
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
-    assert!(written.iter().all(|event| event.v == VERSION));
+    assert!(written.iter().all(|event| event.v == EVENT_VERSION));
     assert_eq!(world.store.events(&id(1)).await.unwrap(), written);
     let last = async |number, kind: &str| world.store.last_event(&id(number), kind).await.unwrap();
     assert_eq!(last(1, "session_started").await.as_ref(), written.first());
@@ -55,14 +55,14 @@ async fn an_input_nested_as_deep_as_can_be_comes_back() {
             input,
         });
     }
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, std::slice::from_ref(&kind)).await;
     assert_eq!(world.store.events(&id(1)).await.unwrap()[1].kind, kind);
 }
 
 #[tokio::test]
 async fn a_session_begins_with_its_start() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let mut journal = world.store.begin(id(1)).await.unwrap();
     let refused = journal.append(Timestamp::now(), prompt(1, "x")).await;
     assert!(matches!(refused, Err(StoreError::NotStarted(_))));
@@ -83,7 +83,7 @@ async fn a_session_begins_with_its_start() {
 
 #[tokio::test]
 async fn an_append_that_is_no_longer_waited_for_is_carried_out() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let mut journal = world.begin(1).await;
     for round in 0..50 {
         {
@@ -108,7 +108,7 @@ async fn a_damaged_event_is_named() {
         "UPDATE events SET body = x'ff00' WHERE seq = 2",
         "DELETE FROM events WHERE seq = 2",
     ] {
-        let world = World::new().await;
+        let world = StoreFixture::new().await;
         world.session(1, &[prompt(1, "x"), end(1)]).await;
         world.run("sessions.db", damage).await;
         let error = world.store.claim(&id(1)).await.unwrap_err();
@@ -117,12 +117,9 @@ async fn a_damaged_event_is_named() {
             "{damage}: {error:?}"
         );
         let text = error.to_string();
-        assert_eq!(
-            text,
-            format!("cannot read event 2 of session `{}`", id(1))
-        );
+        assert_eq!(text, format!("cannot read event 2 of session `{}`", id(1)));
     }
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[prompt(1, "x"), end(1)]).await;
     world
         .run("sessions.db", "DELETE FROM events WHERE seq = 3")
@@ -137,7 +134,7 @@ async fn events_of_a_newer_release_are_kept_and_refused() {
         "UPDATE events SET body = '{\"type\":\"from_the_future\",\"x\":1}' WHERE seq = 2",
         "UPDATE events SET version = 2 WHERE seq = 2",
     ] {
-        let world = World::new().await;
+        let world = StoreFixture::new().await;
         world.session(1, &[prompt(1, "x"), end(1)]).await;
         world.run("sessions.db", future).await;
         let before = world.number("sessions.db", "SELECT sum(length(body)) FROM events");
@@ -158,7 +155,7 @@ async fn events_of_a_newer_release_are_kept_and_refused() {
 
 #[tokio::test]
 async fn fields_of_a_newer_release_are_ignored() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world
         .session(1, &[EventKind::Noted { text: "x".into() }])
         .await;
@@ -180,7 +177,7 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         turn.clone().prop_map(end),
         turn.clone().prop_map(undo),
         turn.prop_map(|turn| EventKind::TurnContinued { turn }),
-        Just(tool(None)),
+        Just(tool_ended(None)),
     ]
 }
 
@@ -194,7 +191,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let world = World::new().await;
+            let world = StoreFixture::new().await;
             let (mut whole, mut parts) = (world.begin(1).await, world.begin(2).await);
             let time = world.store.events(&id(1)).await.unwrap()[0].time;
             for (kind, reopen) in &steps {
@@ -218,7 +215,7 @@ proptest! {
 
 #[tokio::test]
 async fn kinds_can_be_asked_for_by_name() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[prompt(1, "x"), end(1)]).await;
     let mut connection = world.sql("sessions.db").await;
     let names: Vec<String> = sqlx::query_scalar("SELECT kind FROM events ORDER BY seq")
@@ -233,7 +230,7 @@ async fn kinds_can_be_asked_for_by_name() {
 
 #[tokio::test]
 async fn events_are_read_in_parts() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let kinds: Vec<_> = (1..=9).map(|turn| prompt(turn, "x")).collect();
     world.session(1, &kinds).await;
     world.session(2, &kinds[..2]).await;

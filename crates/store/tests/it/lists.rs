@@ -1,11 +1,11 @@
 //! Lists of sessions.
 
 use jiff::Timestamp;
-use store::{Page, StoreError, Summary};
+use store::{SessionQuery, SessionSummary, StoreError};
 
-use crate::{World, append, end, id, prompt, reply, start, undo};
+use crate::{StoreFixture, append, end, id, prompt, reply, start, undo};
 
-fn names(list: &[Summary]) -> Vec<String> {
+fn names(list: &[SessionSummary]) -> Vec<String> {
     list.iter()
         .map(|summary| summary.session.to_string())
         .collect()
@@ -13,7 +13,7 @@ fn names(list: &[Summary]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_summary_follows_the_events() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let begun: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
     let ended: Timestamp = "2026-01-31T11:00:00Z".parse().unwrap();
     let mut journal = world.store.begin(id(1)).await.unwrap();
@@ -48,7 +48,11 @@ async fn a_summary_follows_the_events() {
     assert_eq!(summary.cost, Some(0.25));
     assert_eq!(summary.outcome.as_deref(), Some("done"));
     assert_eq!(
-        world.store.sessions(&Page::default()).await.unwrap(),
+        world
+            .store
+            .sessions(&SessionQuery::default())
+            .await
+            .unwrap(),
         [summary]
     );
 
@@ -58,7 +62,7 @@ async fn a_summary_follows_the_events() {
 
 #[tokio::test]
 async fn names_are_found_by_their_beginnings() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     for number in [1, 2, 70] {
         world.session(number, &[]).await;
     }
@@ -95,7 +99,7 @@ async fn names_are_found_by_their_beginnings() {
 
 #[tokio::test]
 async fn ten_thousand_sessions_are_listed_in_pages() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[]).await;
     let copies = "
         WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 9999)
@@ -105,9 +109,9 @@ async fn ten_thousand_sessions_are_listed_in_pages() {
         FROM sessions, n";
     world.run("sessions.db", copies).await;
 
-    let mut page = Page {
+    let mut page = SessionQuery {
         limit: 50,
-        ..Page::default()
+        ..SessionQuery::default()
     };
     let mut all = Vec::new();
     loop {
@@ -117,7 +121,11 @@ async fn ten_thousand_sessions_are_listed_in_pages() {
         page.before = Some(last.session.clone());
         all.extend(part);
     }
-    let whole = world.store.sessions(&Page::default()).await.unwrap();
+    let whole = world
+        .store
+        .sessions(&SessionQuery::default())
+        .await
+        .unwrap();
     assert_eq!(whole.len(), 10_000);
     assert_eq!(all, whole);
     assert!(
@@ -125,7 +133,7 @@ async fn ten_thousand_sessions_are_listed_in_pages() {
         "newest first"
     );
 
-    let page = Page {
+    let page = SessionQuery {
         workspace: Some("/other".into()),
         before: Some("20260202-005000-abcd".parse().unwrap()),
         limit: 2,

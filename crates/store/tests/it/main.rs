@@ -9,11 +9,11 @@ mod fork;
 mod jobs;
 mod journal;
 mod lists;
+mod maintenance;
 mod opening;
 mod outputs;
 mod processes;
 mod search;
-mod upkeep;
 
 use std::path::{Path, PathBuf};
 
@@ -21,29 +21,29 @@ use jiff::Timestamp;
 use protocol::{Block, Event, EventKind, Kept, Outcome, SessionId, Spending, Stop, Usage};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, SqliteConnection};
-use store::{Journal, Store};
+use store::{Journal, SessionStore};
 
 /// A folder for a store, with the store open.
-pub(crate) struct World {
+pub(crate) struct StoreFixture {
     pub(crate) folder: PathBuf,
-    pub(crate) store: Store,
+    pub(crate) store: SessionStore,
     _parent: tempfile::TempDir,
 }
 
-impl World {
-    pub(crate) async fn new() -> World {
+impl StoreFixture {
+    pub(crate) async fn new() -> StoreFixture {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("store");
-        World {
-            store: Store::open(&folder).await.unwrap(),
+        StoreFixture {
+            store: SessionStore::open(&folder).await.unwrap(),
             folder,
             _parent: parent,
         }
     }
 
     /// Opens the store again, as another process would.
-    pub(crate) async fn again(&self) -> Store {
-        Store::open(&self.folder).await.unwrap()
+    pub(crate) async fn again(&self) -> SessionStore {
+        SessionStore::open(&self.folder).await.unwrap()
     }
 
     /// Creates a session with these events after its start, and closes it.
@@ -149,7 +149,7 @@ pub(crate) fn kind(json: Value) -> EventKind {
     serde_json::from_value(json).unwrap()
 }
 
-pub(crate) fn tool(kept: Option<&str>) -> EventKind {
+pub(crate) fn tool_ended(kept: Option<&str>) -> EventKind {
     EventKind::ToolEnded {
         call: "c".into(),
         name: "bash".into(),

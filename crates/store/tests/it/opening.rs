@@ -3,14 +3,14 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use store::{Page, Store, StoreError};
+use store::{SessionQuery, SessionStore, StoreError};
 
 use crate::checkpoints::{content, file};
-use crate::{World, connect, id, prompt};
+use crate::{StoreFixture, connect, id, prompt};
 
 #[tokio::test]
 async fn only_the_owner_can_read_it() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let _journal = world.begin(1).await;
     let saved = world.store.save_checkpoint(&id(1), 1, &[], 0).await;
     saved.unwrap();
@@ -37,8 +37,14 @@ async fn an_empty_file_becomes_a_store() {
     for file in ["sessions.db", "checkpoints.db"] {
         std::fs::write(parent.path().join(file), "").unwrap();
     }
-    let store = Store::open(parent.path()).await.unwrap();
-    assert!(store.sessions(&Page::default()).await.unwrap().is_empty());
+    let store = SessionStore::open(parent.path()).await.unwrap();
+    assert!(
+        store
+            .sessions(&SessionQuery::default())
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert!(store.checkpoint(&id(1), 1).await.unwrap().is_none());
     let mut connection = connect(&parent.path().join("sessions.db")).await;
     let version: i64 = sqlx::query_scalar("PRAGMA user_version")
@@ -50,10 +56,10 @@ async fn an_empty_file_becomes_a_store() {
 
 #[tokio::test]
 async fn a_newer_store_is_left_alone() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[prompt(1, "x")]).await;
     world.run("sessions.db", "PRAGMA user_version = 2").await;
-    let error = Store::open(&world.folder).await.unwrap_err();
+    let error = SessionStore::open(&world.folder).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
     assert_eq!(world.number("sessions.db", "PRAGMA user_version").await, 2);
     assert_eq!(
@@ -63,7 +69,7 @@ async fn a_newer_store_is_left_alone() {
         2
     );
 
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.store.missing(&[]).await.unwrap();
     world
         .run("checkpoints.db", "PRAGMA user_version = 99")
@@ -71,7 +77,7 @@ async fn a_newer_store_is_left_alone() {
     let store = world.again().await;
     let error = store.checkpoint(&id(1), 1).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
-    let error = store.open_rest().await.unwrap_err();
+    let error = store.open_all().await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
 }
 
@@ -80,7 +86,7 @@ async fn what_is_no_store_is_not_touched() {
     let parent = tempfile::tempdir().unwrap();
     let text = "this is no database, but long enough to be taken for one".repeat(100);
     std::fs::write(parent.path().join("sessions.db"), &text).unwrap();
-    let error = Store::open(parent.path()).await.unwrap_err();
+    let error = SessionStore::open(parent.path()).await.unwrap_err();
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     let after = std::fs::read(parent.path().join("sessions.db")).unwrap();
     assert_eq!(after, text.into_bytes());
@@ -95,7 +101,7 @@ async fn where_nothing_can_be_written_there_is_no_store() {
     std::fs::create_dir_all(folder.join("sessions.db")).unwrap();
     // Not even root can write to the last one.
     for place in [&file.join("store"), &folder, Path::new("/proc/self/store")] {
-        let error = Store::open(place).await.unwrap_err();
+        let error = SessionStore::open(place).await.unwrap_err();
         assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
         assert!(error.to_string().starts_with("cannot open the store `"));
         assert!(std::error::Error::source(&error).is_some());
@@ -110,7 +116,7 @@ async fn many_can_open_a_new_store_at_once() {
         .map(|number| {
             let folder = folder.clone();
             tokio::spawn(async move {
-                let store = Store::open(&folder).await?;
+                let store = SessionStore::open(&folder).await?;
                 let name = number.to_string();
                 let (hash, bytes) = content(&name);
                 store.put_contents(vec![(hash, bytes)]).await?;

@@ -2,11 +2,11 @@
 
 use store::StoreError;
 
-use crate::{World, id};
+use crate::{StoreFixture, id};
 
 #[tokio::test]
 async fn outputs_are_numbered_for_each_session() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[]).await;
     world.session(2, &[]).await;
     for (session, output, handle) in [
@@ -14,7 +14,7 @@ async fn outputs_are_numbered_for_each_session() {
         (1, b"", "output:2"),
         (2, b"\0\xff", "output:1"),
     ] {
-        let kept = world.store.keep_output(&id(session), output.into()).await;
+        let kept = world.store.store_output(&id(session), output.into()).await;
         let kept = kept.unwrap();
         assert_eq!(
             (kept.handle.as_str(), kept.bytes),
@@ -41,18 +41,18 @@ async fn outputs_are_numbered_for_each_session() {
             "{none}"
         );
     }
-    let error = world.store.keep_output(&id(3), vec![]).await.unwrap_err();
+    let error = world.store.store_output(&id(3), vec![]).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
 }
 
 #[tokio::test]
 async fn old_outputs_make_room_for_new_ones() {
     const MIB: usize = 1 << 20;
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[]).await;
     world.session(2, &[]).await;
     let keep = async |session, size| {
-        let kept = world.store.keep_output(&id(session), vec![7; size]).await;
+        let kept = world.store.store_output(&id(session), vec![7; size]).await;
         kept.unwrap()
     };
     let has = async |session, handle: &str| {

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use protocol::EventKind;
 use store::StoreError;
 
-use crate::{World, append, end, id, prompt};
+use crate::{StoreFixture, append, end, id, prompt};
 
 /// The path of an example program, in the folder of this test's executable.
 pub(crate) fn example(name: &str) -> PathBuf {
@@ -16,24 +16,24 @@ pub(crate) fn example(name: &str) -> PathBuf {
     folder.join("examples").join(name)
 }
 
-pub(crate) struct Process {
+pub(crate) struct TestProcess {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Process {
-    pub(crate) fn start(command: &mut Command) -> Process {
+impl TestProcess {
+    pub(crate) fn start(command: &mut Command) -> TestProcess {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Process { child, lines }
+        TestProcess { child, lines }
     }
 
-    fn appender(world: &World, work: &str, session: u32) -> Process {
-        Process::start(
+    fn appender(world: &StoreFixture, work: &str, session: u32) -> TestProcess {
+        TestProcess::start(
             Command::new(example("appender"))
                 .arg(work)
                 .arg(&world.folder)
@@ -63,10 +63,10 @@ impl Process {
 
 #[tokio::test]
 async fn a_killed_process_loses_nothing_it_acknowledged() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let mut acknowledged = 0;
     for round in 0..40 {
-        let mut process = Process::appender(&world, "append", 1);
+        let mut process = TestProcess::appender(&world, "append", 1);
         // How far it gets after the last line that the test waits for is random.
         for _ in 0..round % 7 {
             acknowledged = process.line().parse().unwrap();
@@ -109,9 +109,9 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
 
 #[tokio::test]
 async fn one_process_at_a_time_writes_to_a_session() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     world.session(1, &[]).await;
-    let mut holder = Process::appender(&world, "hold", 1);
+    let mut holder = TestProcess::appender(&world, "hold", 1);
     assert_eq!(holder.line(), "held");
     for error in [
         world.store.claim(&id(1)).await.unwrap_err(),
@@ -133,7 +133,7 @@ async fn one_process_at_a_time_writes_to_a_session() {
         "also in one process: {error:?}"
     );
     drop(journal);
-    let mut holder = Process::appender(&world, "hold", 1);
+    let mut holder = TestProcess::appender(&world, "hold", 1);
     assert_eq!(holder.line(), "held");
     drop(holder.child.stdin.take());
     assert!(holder.child.wait().unwrap().success());
@@ -144,9 +144,9 @@ async fn one_process_at_a_time_writes_to_a_session() {
 
 #[tokio::test]
 async fn two_processes_write_at_once() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let mut journal = world.begin(2).await;
-    let mut process = Process::appender(&world, "append", 1);
+    let mut process = TestProcess::appender(&world, "append", 1);
     let mut acknowledged = 0;
     for turn in 1..=100 {
         append(&mut journal, prompt(turn, "mine")).await;
@@ -161,8 +161,8 @@ async fn two_processes_write_at_once() {
 
 #[tokio::test]
 async fn a_full_disk_is_said_and_got_over() {
-    let world = World::new().await;
-    let mut process = Process::start(
+    let world = StoreFixture::new().await;
+    let mut process = TestProcess::start(
         Command::new("sh")
             // A write past the limit must fail instead of killing the process.
             .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])

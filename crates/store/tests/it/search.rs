@@ -1,9 +1,9 @@
 //! Full-text search.
 
-use crate::{World, id, prompt, reply};
+use crate::{StoreFixture, id, prompt, reply};
 
-async fn world() -> World {
-    let world = World::new().await;
+async fn world() -> StoreFixture {
+    let world = StoreFixture::new().await;
     let one = [
         prompt(1, "Please fix the tests of the parser"),
         reply("The parser dropped a café's \"quoted\" name-part", 1, None),
@@ -18,7 +18,7 @@ async fn world() -> World {
     world
 }
 
-async fn check(world: &World, words: &str, expect: &[u32]) {
+async fn check(world: &StoreFixture, words: &str, expect: &[u32]) {
     let found = world.store.search(words, 0).await.unwrap();
     let found: Vec<_> = found
         .into_iter()
@@ -87,7 +87,7 @@ async fn what_a_person_types_is_no_language() {
 
 #[tokio::test]
 async fn the_excerpt_shows_the_words_in_place() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     let text = format!(
         "{} the needle\n\tin hay {}",
         "a ".repeat(500),
@@ -109,7 +109,7 @@ async fn the_excerpt_shows_the_words_in_place() {
 
 #[tokio::test]
 async fn no_more_are_found_than_asked_for() {
-    let world = World::new().await;
+    let world = StoreFixture::new().await;
     for number in 1..=5 {
         world.session(number, &[prompt(1, "same words")]).await;
     }

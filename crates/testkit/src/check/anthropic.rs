@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::blocks::{check_block, count_breakpoints};
 use super::{check_envelope, check_tool, check_unique, key, list};
-use crate::record::Recorded;
+use crate::request_log::RecordedRequest;
 
 /// Maximum number of cache breakpoints in a request.
-const MOST_BREAKPOINTS: usize = 4;
+const MAX_BREAKPOINTS: usize = 4;
 
 /// The last parameter has the calls that were served with thinking before them.
 pub(crate) fn check(
-    request: &Recorded,
+    request: &RecordedRequest,
     is_count: bool,
     thoughtful: &HashSet<String>,
 ) -> Vec<String> {
@@ -46,11 +46,11 @@ pub(crate) fn check(
                 .map(|fault| format!("messages[{place}]: {fault}")),
         );
     }
-    check_end(messages, thoughtful, &mut faults);
+    check_last_reply(messages, thoughtful, &mut faults);
     let calls = messages.iter().flat_map(calls);
     check_unique(calls, "calls", &mut faults);
     let breakpoints = count_breakpoints(&body);
-    if breakpoints > MOST_BREAKPOINTS {
+    if breakpoints > MAX_BREAKPOINTS {
         faults.push(format!("{breakpoints} cache breakpoints"));
     }
     faults
@@ -91,7 +91,7 @@ fn check_thinking(body: &Value, faults: &mut Vec<String>) {
     if thinking["type"] != "enabled" {
         return;
     }
-    check_turn(list(&body["messages"]), faults);
+    check_turn_thinking(list(&body["messages"]), faults);
     let budget = thinking["budget_tokens"].as_u64().unwrap_or_default();
     if budget < 1024 {
         faults.push(format!("a thinking budget of {budget}, below 1024"));
@@ -157,7 +157,7 @@ fn check_results(before: Option<&Value>, message: &Value, faults: &mut Vec<Strin
 }
 
 /// The rules for the last reply: no open calls, and its thinking must be sent back with its calls.
-fn check_end(messages: &[Value], thoughtful: &HashSet<String>, faults: &mut Vec<String>) {
+fn check_last_reply(messages: &[Value], thoughtful: &HashSet<String>, faults: &mut Vec<String>) {
     let Some(last) = messages
         .iter()
         .rfind(|message| message["role"] == "assistant")
@@ -189,7 +189,7 @@ fn check_end(messages: &[Value], thoughtful: &HashSet<String>, faults: &mut Vec<
 
 /// The model thinks at the start of its turn, before the first calls of the turn. Later replies of
 /// the turn need no thinking.
-fn check_turn(messages: &[Value], faults: &mut Vec<String>) {
+fn check_turn_thinking(messages: &[Value], faults: &mut Vec<String>) {
     let has_results = |message: &Value| {
         let mut blocks = list(&message["content"]).iter();
         blocks.any(|block| block["type"] == "tool_result")

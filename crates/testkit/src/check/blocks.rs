@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{is_base64, is_name, list};
+use super::{is_base64, is_valid_name, list};
 use crate::wire::sign;
 
 pub(crate) fn check_block(role: &Value, block: &Value) -> Result<(), String> {
@@ -69,7 +69,7 @@ fn check_call(block: &Value) -> Result<(), String> {
     if id.is_empty() || !id.bytes().all(is_letter) {
         return Err(format!("a call with the id `{id}`"));
     }
-    if !block["name"].as_str().is_some_and(is_name) {
+    if !block["name"].as_str().is_some_and(is_valid_name) {
         return Err(format!("a call of the tool {}", block["name"]));
     }
     if block["input"].is_object() {

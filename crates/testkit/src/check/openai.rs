@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{check_envelope, check_tool, check_unique, is_base64, is_name, list};
-use crate::record::Recorded;
+use super::{check_envelope, check_tool, check_unique, is_base64, is_valid_name, list};
+use crate::request_log::RecordedRequest;
 
-pub(crate) fn check(request: &Recorded) -> Vec<String> {
+pub(crate) fn check(request: &RecordedRequest) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(value) = request.header("authorization")
         && value.strip_prefix("Bearer ").is_none_or(str::is_empty)
@@ -103,7 +103,7 @@ fn check_assistant<'a>(message: &'a Value, open: &mut HashSet<&'a str>, faults: 
         if id.is_empty() || call["type"] != "function" {
             faults.push(format!("the call `{id}` lacks its id or type"));
         }
-        if !call["function"]["name"].as_str().is_some_and(is_name) {
+        if !call["function"]["name"].as_str().is_some_and(is_valid_name) {
             faults.push(format!("the call `{id}` of {}", call["function"]["name"]));
         }
         let arguments = call["function"]["arguments"].as_str().unwrap_or_default();

@@ -3,11 +3,11 @@
 use llm::script::ScriptedError;
 use serde_json::{Value, json};
 
-use super::{Event, Speech, input, pieces, sign, words};
+use super::{ReplyContext, WireEvent, input, pieces, sign, words};
 
-pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
+pub(crate) fn events(speech: &ReplyContext<'_>) -> Vec<WireEvent> {
     let usage = speech.usage();
-    let mut stream = Stream::default();
+    let mut stream = EventBuilder::default();
     stream.push(
         "message_start",
         json!({"type": "message_start", "message": {
@@ -66,7 +66,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
 }
 
 /// The reply to a request without streaming.
-pub(crate) fn whole(speech: &Speech<'_>) -> Value {
+pub(crate) fn message_object(speech: &ReplyContext<'_>) -> Value {
     let mut content = Vec::new();
     if let Some(thinking) = &speech.reply.thinking {
         let signature = sign(thinking);
@@ -97,28 +97,28 @@ pub(crate) fn error(error: &ScriptedError) -> Value {
     json!({"type": "error", "error": {"type": error.kind, "message": error.message}})
 }
 
-pub(crate) fn error_event(scripted: &ScriptedError) -> Event {
-    Event {
-        text: line("error", &error(scripted)),
+pub(crate) fn error_event(scripted: &ScriptedError) -> WireEvent {
+    WireEvent {
+        text: format_event("error", &error(scripted)),
         paced: false,
     }
 }
 
-fn line(name: &str, data: &Value) -> String {
+fn format_event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
 #[derive(Default)]
-struct Stream {
-    events: Vec<Event>,
+struct EventBuilder {
+    events: Vec<WireEvent>,
     block: usize,
     words: usize,
 }
 
-impl Stream {
+impl EventBuilder {
     fn push(&mut self, name: &str, data: Value) {
-        self.events.push(Event {
-            text: line(name, &data),
+        self.events.push(WireEvent {
+            text: format_event(name, &data),
             paced: false,
         });
     }

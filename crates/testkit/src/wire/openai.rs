@@ -3,9 +3,9 @@
 use llm::script::{ScriptedCall, ScriptedError};
 use serde_json::{Map, Value, json};
 
-use super::{Event, Speech, input, pieces, words};
+use super::{ReplyContext, WireEvent, input, pieces, words};
 
-pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
+pub(crate) fn events(speech: &ReplyContext<'_>) -> Vec<WireEvent> {
     let mut events = vec![chunk(speech, json!({"role": "assistant", "content": ""}))];
     if let Some(thinking) = &speech.reply.thinking {
         push_words(speech, "reasoning_content", thinking, &mut events);
@@ -19,7 +19,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
         }
     }
     let mut last = object(speech, "chat.completion.chunk");
-    last["choices"] = json!([{"index": 0, "delta": {}, "finish_reason": finish(speech)}]);
+    last["choices"] = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason_of(speech)}]);
     events.push(event(&last));
     if speech.wants_usage() {
         let mut counted = object(speech, "chat.completion.chunk");
@@ -28,7 +28,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
         events.push(event(&counted));
     }
     if !speech.dialect.no_done {
-        events.push(Event {
+        events.push(WireEvent {
             text: "data: [DONE]\n\n".to_owned(),
             paced: false,
         });
@@ -37,7 +37,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
 }
 
 /// The reply to a request without streaming, or of a server that does not stream.
-pub(crate) fn whole(speech: &Speech<'_>) -> Value {
+pub(crate) fn whole(speech: &ReplyContext<'_>) -> Value {
     let mut message = json!({"role": "assistant", "content": speech.reply.text});
     if let Some(thinking) = &speech.reply.thinking {
         message["reasoning_content"] = json!(thinking);
@@ -54,7 +54,8 @@ pub(crate) fn whole(speech: &Speech<'_>) -> Value {
         message["tool_calls"] = speech.reply.calls.iter().enumerate().map(call).collect();
     }
     let mut object = object(speech, "chat.completion");
-    object["choices"] = json!([{"index": 0, "message": message, "finish_reason": finish(speech)}]);
+    object["choices"] =
+        json!([{"index": 0, "message": message, "finish_reason": finish_reason_of(speech)}]);
     if !speech.dialect.no_usage {
         object["usage"] = usage(speech);
     }
@@ -67,11 +68,11 @@ pub(crate) fn error(error: &ScriptedError) -> Value {
     }})
 }
 
-pub(crate) fn error_event(scripted: &ScriptedError) -> Event {
+pub(crate) fn error_event(scripted: &ScriptedError) -> WireEvent {
     event(&error(scripted))
 }
 
-fn push_words(speech: &Speech<'_>, field: &str, text: &str, events: &mut Vec<Event>) {
+fn push_words(speech: &ReplyContext<'_>, field: &str, text: &str, events: &mut Vec<WireEvent>) {
     for (place, word) in words(text).enumerate() {
         let mut delta = Map::new();
         delta.insert(field.to_owned(), json!(word));
@@ -82,7 +83,7 @@ fn push_words(speech: &Speech<'_>, field: &str, text: &str, events: &mut Vec<Eve
 }
 
 /// The pieces of a call in the dialect's form.
-fn deltas(speech: &Speech<'_>, place: usize, call: &ScriptedCall) -> Vec<Value> {
+fn deltas(speech: &ReplyContext<'_>, place: usize, call: &ScriptedCall) -> Vec<Value> {
     let dialect = speech.dialect;
     let dressed = |is_first: bool, function: Value| {
         let mut delta = Map::new();
@@ -108,7 +109,7 @@ fn deltas(speech: &Speech<'_>, place: usize, call: &ScriptedCall) -> Vec<Value> 
     deltas
 }
 
-fn function(speech: &Speech<'_>, call: &ScriptedCall) -> Value {
+fn function(speech: &ReplyContext<'_>, call: &ScriptedCall) -> Value {
     let text = input(call);
     let arguments = if speech.dialect.object_arguments {
         serde_json::from_str(&text).unwrap_or(Value::String(text))
@@ -118,7 +119,7 @@ fn function(speech: &Speech<'_>, call: &ScriptedCall) -> Value {
     json!({"name": call.tool, "arguments": arguments})
 }
 
-fn finish<'a>(speech: &Speech<'a>) -> &'a str {
+fn finish_reason_of<'a>(speech: &ReplyContext<'a>) -> &'a str {
     match speech.reply.stop() {
         "end_turn" | "stop_sequence" => "stop",
         "tool_use" if speech.dialect.stop_despite_calls => "stop",
@@ -129,7 +130,7 @@ fn finish<'a>(speech: &Speech<'a>) -> &'a str {
     }
 }
 
-fn usage(speech: &Speech<'_>) -> Value {
+fn usage(speech: &ReplyContext<'_>) -> Value {
     let usage = speech.usage();
     json!({
         "prompt_tokens": usage.input(),
@@ -139,7 +140,7 @@ fn usage(speech: &Speech<'_>) -> Value {
     })
 }
 
-fn object(speech: &Speech<'_>, kind: &str) -> Value {
+fn object(speech: &ReplyContext<'_>, kind: &str) -> Value {
     json!({
         "id": format!("chatcmpl-{}", speech.serial()),
         "object": kind,
@@ -148,14 +149,14 @@ fn object(speech: &Speech<'_>, kind: &str) -> Value {
     })
 }
 
-fn chunk(speech: &Speech<'_>, delta: Value) -> Event {
+fn chunk(speech: &ReplyContext<'_>, delta: Value) -> WireEvent {
     let mut object = object(speech, "chat.completion.chunk");
     object["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": null}]);
     event(&object)
 }
 
-fn event(data: &Value) -> Event {
-    Event {
+fn event(data: &Value) -> WireEvent {
+    WireEvent {
         text: format!("data: {data}\n\n"),
         paced: false,
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::ModelServer;
 use tokio::net::TcpStream;
 
-pub(crate) struct Heard {
+pub(crate) struct ReceivedResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) chunks: Vec<Bytes>,
@@ -17,7 +17,7 @@ pub(crate) struct Heard {
     pub(crate) is_whole: bool,
 }
 
-impl Heard {
+impl ReceivedResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.chunks.concat()).unwrap()
     }
@@ -49,15 +49,15 @@ pub(crate) fn chat_body() -> Value {
     body
 }
 
-pub(crate) async fn messages(server: &ModelServer) -> Heard {
+pub(crate) async fn messages(server: &ModelServer) -> ReceivedResponse {
     post(server, "/v1/messages", &messages_body()).await
 }
 
-pub(crate) async fn chat(server: &ModelServer) -> Heard {
+pub(crate) async fn chat(server: &ModelServer) -> ReceivedResponse {
     post(server, "/v1/chat/completions", &chat_body()).await
 }
 
-pub(crate) async fn post(server: &ModelServer, path: &str, body: &Value) -> Heard {
+pub(crate) async fn post(server: &ModelServer, path: &str, body: &Value) -> ReceivedResponse {
     let response = open(server, path, body.to_string()).await.unwrap();
     let (parts, mut body) = response.into_parts();
     let mut chunks = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) async fn post(server: &ModelServer, path: &str, body: &Value) -> Hear
             None => break true,
         }
     };
-    Heard {
+    ReceivedResponse {
         status: parts.status.as_u16(),
         headers: parts.headers,
         chunks,

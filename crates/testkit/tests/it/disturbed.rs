@@ -1,7 +1,7 @@
 //! Each disturbance happens exactly where the script says.
 
 use llm::script::{Script, ScriptedReply};
-use testkit::{Answer, ModelServer, RawChunk, Settings};
+use testkit::{ModelServer, ModelServerSettings, RawChunk, ScriptedAnswer};
 
 use crate::client::{chat, messages, messages_body, open, post};
 
@@ -33,9 +33,9 @@ async fn streams_break_after_as_many_events_as_told() {
     assert_eq!(count, 8);
     for after in 0..=count {
         let mut reply = ScriptedReply::text("one two");
-        let ended = Answer::reply(reply.clone()).end_after(after);
+        let ended = ScriptedAnswer::reply(reply.clone()).end_after(after);
         reply.cut_after = Some(after);
-        let server = ModelServer::start([Answer::reply(reply), ended]);
+        let server = ModelServer::start([ScriptedAnswer::reply(reply), ended]);
         let cut = messages(&server).await;
         assert!(!cut.is_whole);
         assert_eq!(
@@ -66,13 +66,14 @@ async fn an_error_in_mid_stream_is_the_last_event() {
 #[tokio::test]
 async fn bytes_of_the_test_go_out_as_they_are() {
     let server = ModelServer::start([
-        Answer::reply(ScriptedReply::text("x")).insert(1, ": a comment\n\n"),
-        Answer::raw([
+        ScriptedAnswer::reply(ScriptedReply::text("x")).insert(1, ": a comment\n\n"),
+        ScriptedAnswer::raw([
             RawChunk::bytes(&b"\xff\xfe"[..]),
             RawChunk::bytes("data: {\n\n"),
         ]),
-        Answer::raw([RawChunk::bytes("half"), RawChunk::Cut]),
-        Answer::body(503, "text/html", "<h1>no</h1>").with_header("x-should-retry", "false"),
+        ScriptedAnswer::raw([RawChunk::bytes("half"), RawChunk::Cut]),
+        ScriptedAnswer::body(503, "text/html", "<h1>no</h1>")
+            .with_header("x-should-retry", "false"),
     ]);
     assert_eq!(messages(&server).await.chunks[1], ": a comment\n\n");
     let heard = messages(&server).await;
@@ -87,9 +88,9 @@ async fn bytes_of_the_test_go_out_as_they_are() {
 
 #[tokio::test]
 async fn a_server_can_hang_up_and_refuse() {
-    let settings = Settings {
+    let settings = ModelServerSettings {
         key: Some("another".to_owned()),
-        ..Settings::default()
+        ..ModelServerSettings::default()
     };
     let server = ModelServer::start_with(ScriptedReply::text("x"), settings);
     assert_eq!(messages(&server).await.status, 401);
@@ -98,7 +99,7 @@ async fn a_server_can_hang_up_and_refuse() {
         404
     );
 
-    let server = ModelServer::start(Answer::hang_up());
+    let server = ModelServer::start(ScriptedAnswer::hang_up());
     let opened = open(&server, "/v1/messages", messages_body().to_string()).await;
     assert!(opened.is_err());
 }

@@ -4,7 +4,7 @@ use llm::script::ScriptedReply;
 use serde_json::{Value, json};
 use testkit::{ModelServer, Replies};
 
-use crate::client::{Heard, messages, open, post};
+use crate::client::{ReceivedResponse, messages, open, post};
 
 /// A valid conversation with every kind of content.
 fn anthropic() -> Value {
@@ -63,7 +63,7 @@ fn openai() -> Value {
 }
 
 /// The violations of a request in which `path` is set to `value`, or removed for null.
-async fn broken(to: &str, mut body: Value, path: &str, value: Value) -> Vec<String> {
+async fn violations_with(to: &str, mut body: Value, path: &str, value: Value) -> Vec<String> {
     let (parent, name) = path.rsplit_once('/').unwrap();
     match (body.pointer_mut(parent).unwrap(), value) {
         (Value::Object(fields), Value::Null) => drop(fields.remove(name)),
@@ -81,7 +81,7 @@ async fn broken(to: &str, mut body: Value, path: &str, value: Value) -> Vec<Stri
 }
 
 async fn check(to: &str, body: Value, path: &str, value: Value, expected: &str) {
-    let violations = broken(to, body, path, value.clone()).await;
+    let violations = violations_with(to, body, path, value.clone()).await;
     assert!(
         violations
             .iter()
@@ -211,7 +211,7 @@ async fn rules_of_messages() {
         if expected.is_empty() {
             let mut body = anthropic();
             body["thinking"] = json!({"type": "disabled"});
-            let violations = broken("/v1/messages", body, path, value).await;
+            let violations = violations_with("/v1/messages", body, path, value).await;
             assert_eq!(violations, [""; 0], "a reply may end a conversation");
             continue;
         }
@@ -301,7 +301,7 @@ async fn rules_of_chat() {
         ),
     ] {
         if expected.is_empty() {
-            let violations = broken("/v1/chat/completions", openai(), path, value).await;
+            let violations = violations_with("/v1/chat/completions", openai(), path, value).await;
             assert_eq!(violations, [""; 0], "a system prompt is no duty");
             continue;
         }
@@ -317,7 +317,7 @@ async fn what_is_no_json_is_noted() {
 }
 
 /// The next request after a reply, including the reply's blocks.
-fn after(heard: &Heard, change: impl FnOnce(&mut Vec<Value>)) -> Value {
+fn next_request_body(heard: &ReceivedResponse, change: impl FnOnce(&mut Vec<Value>)) -> Value {
     let mut content = heard.json()["content"].as_array().unwrap().clone();
     let results: Vec<_> = content
         .iter()
@@ -346,18 +346,18 @@ async fn thinking_goes_back_as_it_was_served() {
     let mut first = crate::client::messages_body();
     first["stream"] = json!(false);
     let heard = post(&server, "/v1/messages", &first).await;
-    post(&server, "/v1/messages", &after(&heard, |_| {})).await;
+    post(&server, "/v1/messages", &next_request_body(&heard, |_| {})).await;
     assert_eq!(server.violations(), [""; 0]);
-    let trimmed = after(&heard, |content| content[0]["thinking"] = json!("so it is"));
+    let trimmed = next_request_body(&heard, |content| content[0]["thinking"] = json!("so it is"));
     post(&server, "/v1/messages", &trimmed).await;
     assert!(server.take_violations()[0].contains("thinking that is not as it was served"));
-    let lost = after(&heard, |content| drop(content.remove(0)));
+    let lost = next_request_body(&heard, |content| drop(content.remove(0)));
     post(&server, "/v1/messages", &lost).await;
     assert!(server.take_violations()[0].contains("the thinking before the call"));
 
     // Another server, as after a restart, accepts what the first one served.
     let other = ModelServer::start(ScriptedReply::text("on"));
-    post(&other, "/v1/messages", &after(&heard, |_| {})).await;
+    post(&other, "/v1/messages", &next_request_body(&heard, |_| {})).await;
     drop(other);
     messages(&server).await;
 }

@@ -2,12 +2,12 @@
 
 use llm::script::{Script, ScriptedReply};
 use serde_json::{Value, json};
-use testkit::{Dialect, Framing, LineEnds, ModelServer, Settings};
+use testkit::{Dialect, Framing, LineEnding, ModelServer, ModelServerSettings};
 
 use crate::client::{chat, chat_body, messages, messages_body, post};
 
 /// Thinking, text and two calls.
-fn rich() -> Script {
+fn rich_script() -> Script {
     Script::parse(
         r#"
         [[reply]]
@@ -25,7 +25,7 @@ fn rich() -> Script {
 
 #[tokio::test]
 async fn a_message_stream_has_every_event() {
-    let server = ModelServer::start(rich());
+    let server = ModelServer::start(rich_script());
     let heard = messages(&server).await;
     let text = heard.text();
     let names: Vec<_> = text
@@ -74,15 +74,18 @@ async fn a_message_stream_has_every_event() {
 
 #[tokio::test]
 async fn framing_changes_chunks_and_nothing_else() {
-    let plain = messages(&ModelServer::start(rich())).await.text();
+    let plain = messages(&ModelServer::start(rich_script())).await.text();
     for (framing, expected) in [
         (Framing::bytes(1), plain.clone()),
         (Framing::bytes(7), plain.clone()),
         (Framing::whole(), plain.clone()),
-        (Framing::lines(LineEnds::CrLf), plain.replace('\n', "\r\n")),
-        (Framing::lines(LineEnds::Cr), plain.replace('\n', "\r")),
+        (
+            Framing::lines(LineEnding::CrLf),
+            plain.replace('\n', "\r\n"),
+        ),
+        (Framing::lines(LineEnding::Cr), plain.replace('\n', "\r")),
     ] {
-        let server = ModelServer::start_with(rich(), Settings::framed(framing));
+        let server = ModelServer::start_with(rich_script(), ModelServerSettings::framed(framing));
         let heard = messages(&server).await;
         assert_eq!(heard.text(), expected, "{framing:?}");
         match framing {
@@ -94,7 +97,7 @@ async fn framing_changes_chunks_and_nothing_else() {
 }
 
 async fn chunks(dialect: Dialect) -> Vec<Value> {
-    let server = ModelServer::start_with(rich(), Settings::speaking(dialect));
+    let server = ModelServer::start_with(rich_script(), ModelServerSettings::speaking(dialect));
     chat(&server).await.data()
 }
 
@@ -108,7 +111,7 @@ fn calls(chunks: &[Value]) -> Vec<&Value> {
 
 #[tokio::test]
 async fn a_chat_stream_is_that_of_the_first_provider() {
-    let server = ModelServer::start(rich());
+    let server = ModelServer::start(rich_script());
     let heard = chat(&server).await;
     assert!(heard.text().ends_with("data: [DONE]\n\n"));
     let chunks = heard.data();
@@ -140,7 +143,7 @@ async fn a_chat_stream_is_that_of_the_first_provider() {
     assert_eq!(counted["usage"]["prompt_tokens"], 12);
     assert_eq!(counted["usage"]["completion_tokens"], 40);
 
-    let server = ModelServer::start(rich());
+    let server = ModelServer::start(rich_script());
     let unasked = post(&server, "/v1/chat/completions", &messages_body()).await;
     assert!(
         !unasked.text().contains("usage"),
@@ -208,14 +211,14 @@ async fn dialects_differ_where_they_say() {
         no_done: true,
         ..plain
     };
-    let server = ModelServer::start_with(rich(), Settings::speaking(dialect));
+    let server = ModelServer::start_with(rich_script(), ModelServerSettings::speaking(dialect));
     assert!(!chat(&server).await.text().contains("[DONE]"));
 
     let dialect = Dialect {
         no_stream: true,
         ..plain
     };
-    let server = ModelServer::start_with(rich(), Settings::speaking(dialect));
+    let server = ModelServer::start_with(rich_script(), ModelServerSettings::speaking(dialect));
     let heard = chat(&server).await;
     assert_eq!(heard.headers["content-type"], "application/json");
     let choice = &heard.json()["choices"][0];
@@ -228,7 +231,10 @@ async fn dialects_differ_where_they_say() {
 
 #[tokio::test]
 async fn who_asks_for_no_stream_gets_none() {
-    let server = ModelServer::start([rich().replies.remove(0), ScriptedReply::text("again")]);
+    let server = ModelServer::start([
+        rich_script().replies.remove(0),
+        ScriptedReply::text("again"),
+    ]);
     let mut body = messages_body();
     body["stream"] = json!(false);
     let message = post(&server, "/v1/messages", &body).await.json();
@@ -257,9 +263,9 @@ async fn tokens_are_counted_apart_from_the_script() {
     assert_eq!(messages(&server).await.status, 200);
     assert_eq!(server.finish().len(), 1);
 
-    let settings = Settings {
+    let settings = ModelServerSettings {
         count: Err(404),
-        ..Settings::default()
+        ..ModelServerSettings::default()
     };
     let server = ModelServer::start_with(ScriptedReply::text("hi"), settings);
     assert_eq!(

@@ -3,14 +3,14 @@
 use http_body_util::BodyExt;
 use llm::script::ScriptedReply;
 use serde_json::json;
-use testkit::{Answer, Gate, ModelServer, Replies, Settings};
+use testkit::{ModelServer, ModelServerSettings, Replies, ScriptedAnswer, StreamGate};
 
 use crate::client::{messages, messages_body, open, post};
 
 #[tokio::test]
 async fn a_gate_holds_the_stream_between_two_events() {
-    let gate = Gate::new();
-    let answer = Answer::reply(ScriptedReply::text("one two")).hold(3, &gate);
+    let gate = StreamGate::new();
+    let answer = ScriptedAnswer::reply(ScriptedReply::text("one two")).hold(3, &gate);
     let server = ModelServer::start(answer);
     let response = open(&server, "/v1/messages", messages_body().to_string())
         .await
@@ -33,8 +33,8 @@ async fn a_gate_holds_the_stream_between_two_events() {
 
 #[tokio::test]
 async fn a_client_that_leaves_at_a_gate_is_noticed() {
-    let gate = Gate::new();
-    let answer = Answer::reply(ScriptedReply::text("one two")).hold(3, &gate);
+    let gate = StreamGate::new();
+    let answer = ScriptedAnswer::reply(ScriptedReply::text("one two")).hold(3, &gate);
     let server = ModelServer::start([answer, ScriptedReply::text("next").into()]);
     let response = open(&server, "/v1/messages", messages_body().to_string())
         .await
@@ -47,8 +47,8 @@ async fn a_client_that_leaves_at_a_gate_is_noticed() {
 
 #[tokio::test]
 async fn requests_are_seen_before_their_replies() {
-    let gate = Gate::new();
-    let held = Answer::reply(ScriptedReply::text("one")).hold(0, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(ScriptedReply::text("one")).hold(0, &gate);
     let server = ModelServer::start([held, ScriptedReply::text("two").into()]);
     let test = async {
         let first = server.next_request().await;
@@ -67,8 +67,8 @@ async fn requests_are_seen_before_their_replies() {
 /// As for an external program: no runtime here, and the client is a separate thread.
 #[test]
 fn a_blocking_test_waits_and_acts() {
-    let gate = Gate::new();
-    let held = Answer::reply(ScriptedReply::text("one")).hold(2, &gate);
+    let gate = StreamGate::new();
+    let held = ScriptedAnswer::reply(ScriptedReply::text("one")).hold(2, &gate);
     let server = ModelServer::start(held);
     std::thread::scope(|scope| {
         let client = scope.spawn(|| {
@@ -92,7 +92,7 @@ async fn a_closure_answers_a_long_conversation() {
         1000 => ScriptedReply::text("done"),
         number => ScriptedReply::call("bash", json!({"command": format!("echo {number}")})),
     });
-    let server = ModelServer::start_with(replies, Settings::fast());
+    let server = ModelServer::start_with(replies, ModelServerSettings::fast());
     for _ in 0..999 {
         assert!(messages(&server).await.text().contains("\"tool_use\""));
     }

@@ -1,9 +1,9 @@
 //! Tool definitions, and the errors for invalid arguments.
 
 use serde_json::{Value, json};
-use tools::{Access, ToolError, ToolSet};
+use tools::{ToolAccess, ToolError, ToolSet};
 
-use crate::world::{World, within};
+use crate::fixture::{ToolFixture, run_test};
 
 #[test]
 fn definitions_are_short_and_closed() {
@@ -27,7 +27,7 @@ fn definitions_are_short_and_closed() {
     }
     for definition in &definitions {
         assert!(!definition.description.is_empty());
-        closed(&definition.input_schema);
+        assert_closed(&definition.input_schema);
         let required = &definition.input_schema["required"];
         assert!(required.is_null() || required.as_array().is_some_and(|all| !all.is_empty()));
     }
@@ -44,20 +44,20 @@ fn definitions_are_short_and_closed() {
 }
 
 /// Checks that no object accepts unknown fields.
-fn closed(schema: &Value) {
+fn assert_closed(schema: &Value) {
     if let Some(properties) = schema["properties"].as_object() {
         assert_eq!(schema["additionalProperties"], false, "{schema}");
-        properties.values().for_each(closed);
+        properties.values().for_each(assert_closed);
     }
     if schema["items"].is_object() {
-        closed(&schema["items"]);
+        assert_closed(&schema["items"]);
     }
 }
 
 #[test]
 fn only_tools_that_read_say_so() {
     let tools = ToolSet::standard();
-    let reads = |name: &str| tools.find(name).unwrap().access() == Access::Reads;
+    let reads = |name: &str| tools.find(name).unwrap().access() == ToolAccess::Reads;
     let found: Vec<&str> = tools.names().filter(|name| reads(name)).collect();
     assert_eq!(found, ["read_file", "list_files", "search_files", "plan"]);
 }
@@ -122,8 +122,8 @@ fn summaries_are_one_line_for_a_person() {
 
 #[test]
 fn wrong_arguments_are_explained() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let check = async |tool: &str, input: Value, says: &str| {
             let error = world.call(tool, input.clone()).await.unwrap_err();
             assert!(matches!(error, ToolError::Arguments { .. }), "{error:?}");
@@ -217,11 +217,11 @@ fn wrong_arguments_are_explained() {
 
 #[test]
 fn harmless_mistakes_are_put_right() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put("a", "1\n2\n3\n");
         let check = async |tool: &str, input: Value, says: &str| {
-            let text = world.ask(tool, input.clone()).await;
+            let text = world.call_text(tool, input.clone()).await;
             assert!(text.contains(says), "{input}: {text}");
         };
         check(

@@ -4,18 +4,18 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use sandbox::{Enforcer, LimitKind, Network};
+use sandbox::{LimitEnforcer, LimitKind, Network};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tools::ToolError;
 
-use crate::memory::peak;
-use crate::world::{World, text, within};
+use crate::fixture::{ToolFixture, run_test, text};
+use crate::memory::peak_bytes;
 
 #[test]
 fn output_comes_as_it_was_printed_and_the_exit_code_is_the_last_line() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let check = async |command: &str, expect: &str, is_error: bool| {
             let output = world
                 .call("bash", json!({"command": command}))
@@ -73,8 +73,8 @@ fn output_comes_as_it_was_printed_and_the_exit_code_is_the_last_line() {
 
 #[test]
 fn what_is_printed_can_be_seen_while_it_runs() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let seen = Mutex::new(Vec::new());
         let print = |bytes: &[u8], is_error: bool| {
             let mut seen = seen.lock().unwrap();
@@ -102,8 +102,8 @@ fn what_is_printed_can_be_seen_while_it_runs() {
 
 #[test]
 fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         for command in [
             "echo started; sleep 1000",
             "trap '' INT; echo started; sleep 1000",
@@ -117,7 +117,7 @@ fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
                 .unwrap();
             assert_eq!(text(&output), "started\ninterrupted: the command was ended");
             assert!(output.is_error);
-            world.all_are_gone().await;
+            world.wait_until_idle().await;
         }
         // A call that is cancelled before it starts does nothing.
         let cancel = CancellationToken::new();
@@ -125,9 +125,9 @@ fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
         let input = json!({"command": "echo never"});
         let outcome = world.call_with("bash", input, &cancel, &|_, _| {}).await;
         assert_eq!(outcome.unwrap_err().to_string(), "interrupted");
-        world.all_are_gone().await;
+        world.wait_until_idle().await;
         assert_eq!(
-            world.ask("bash", json!({"command": "echo on"})).await,
+            world.call_text("bash", json!({"command": "echo on"})).await,
             "on\nexit code: 0"
         );
         world.end().await;
@@ -136,8 +136,8 @@ fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
 
 #[test]
 fn huge_output_is_bounded_and_kept_to_be_paged_through() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let output = world
             .call("bash", json!({"command": "seq 100000"}))
             .await
@@ -153,7 +153,7 @@ fn huge_output_is_bounded_and_kept_to_be_paged_through() {
             "{gap}"
         );
         let page = world
-            .ask(
+            .call_text(
                 "read_file",
                 json!({"path": "output:1", "offset": 50_000, "limit": 2}),
             )
@@ -166,7 +166,7 @@ fn huge_output_is_bounded_and_kept_to_be_paged_through() {
         // 100 MB: only the beginning and end are held in memory.
         let command = "yes 0123456789 | head -c 100000000; echo; echo the end";
         let call = world.call("bash", json!({"command": command}));
-        let (output, held) = peak(call).await;
+        let (output, held) = peak_bytes(call).await;
         let output = output.unwrap();
         let shown = text(&output);
         assert!(shown.len() < 25_000 && shown.ends_with("\nthe end\nexit code: 0"));
@@ -179,21 +179,21 @@ fn huge_output_is_bounded_and_kept_to_be_paged_through() {
 
 #[test]
 fn a_limit_that_ends_a_command_is_named_with_its_value() {
-    within(async {
-        let run = async |world: &World, command: &str| {
+    run_test(async {
+        let run = async |world: &ToolFixture, command: &str| {
             let input = json!({"command": command});
             let output = world.call("bash", input).await.unwrap();
             assert!(output.is_error, "{output:?}");
             text(&output)
         };
-        let world = World::with(|spec| spec.limits.disk = 8 << 20).await;
+        let world = ToolFixture::with(|spec| spec.limits.disk = 8 << 20).await;
         let fill = "for i in 1 2 3 4 5 6; do head -c 4000000 /dev/zero > $i; done; sleep 1000";
         let says = run(&world, fill).await;
         let expect = "killed by signal 9 (SIGKILL): the sandbox's disk limit of 8M was reached";
         assert!(says.ends_with(expect), "{says}");
         world.end().await;
 
-        let world = World::with(|spec| spec.limits.memory = 256 << 20).await;
+        let world = ToolFixture::with(|spec| spec.limits.memory = 256 << 20).await;
         let says = run(&world, "head -c 1000000000 /dev/zero | tail -n 1; exit 1").await;
         let limits = &world.sandbox.description().limits;
         let memory = limits
@@ -202,7 +202,7 @@ fn a_limit_that_ends_a_command_is_named_with_its_value() {
             .unwrap();
         match memory.enforcer {
             // Applies to each process: `tail` gets an error and reports it.
-            Enforcer::Rlimit => assert!(says.contains("memory exhausted"), "{says}"),
+            LimitEnforcer::Rlimit => assert!(says.contains("memory exhausted"), "{says}"),
             _ => assert!(
                 says.ends_with("exit code: 1: the sandbox's memory limit of 256M was reached"),
                 "{says}"
@@ -214,8 +214,8 @@ fn a_limit_that_ends_a_command_is_named_with_its_value() {
 
 #[test]
 fn a_wall_is_told_from_a_bug() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         assert!(matches!(world.sandbox.network(), Network::Off));
         let check = async |command: &str, says: &str| {
             let output = world
@@ -234,7 +234,7 @@ fn a_wall_is_told_from_a_bug() {
         let why = world.refused("bash", json!({"command": too_long})).await;
         assert!(why.contains("too long"), "{why}");
         assert_eq!(
-            world.ask("bash", json!({"command": "echo on"})).await,
+            world.call_text("bash", json!({"command": "echo on"})).await,
             "on\nexit code: 0"
         );
         world.end().await;
@@ -243,8 +243,8 @@ fn a_wall_is_told_from_a_bug() {
 
 #[test]
 fn a_sandbox_that_is_gone_breaks_every_tool() {
-    within(async {
-        let world = World::with(|spec| spec.limits.wall = Some(Duration::from_secs(3))).await;
+    run_test(async {
+        let world = ToolFixture::with(|spec| spec.limits.wall = Some(Duration::from_secs(3))).await;
         // Ends when the sandbox does.
         let _ = world.call("bash", json!({"command": "sleep 1000"})).await;
         for (tool, input) in [
@@ -259,7 +259,7 @@ fn a_sandbox_that_is_gone_breaks_every_tool() {
             ("search_files", json!({"pattern": "a"})),
             ("bash_job", json!({"job": 1, "action": "poll"})),
         ] {
-            crate::world::eventually("the sandbox is gone", async || {
+            crate::fixture::eventually("the sandbox is gone", async || {
                 matches!(
                     world.call(tool, input.clone()).await,
                     Err(ToolError::Broken(_))

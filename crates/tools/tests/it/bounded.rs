@@ -1,10 +1,10 @@
 //! Output of any length: what is shown, what is stored, and that memory stays small.
 
 use proptest::prelude::*;
-use tools::bounded::{Bounded, Gathered, KEPT, SHOWN};
+use tools::bounded::{BoundedOutput, CollectedOutput, MAX_SHOWN_BYTES, MAX_STORED_BYTES};
 
-fn gather(pieces: &[&[u8]]) -> Gathered {
-    let mut bounded = Bounded::default();
+fn gather(pieces: &[&[u8]]) -> CollectedOutput {
+    let mut bounded = BoundedOutput::default();
     for piece in pieces {
         bounded.push(piece, false);
     }
@@ -26,14 +26,14 @@ proptest! {
         let text = lines.join(separator).repeat(repeat);
         let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
         match gather(&pieces) {
-            Gathered::Whole(whole) => {
-                prop_assert!(text.len() <= 2 * SHOWN);
+            CollectedOutput::Whole(whole) => {
+                prop_assert!(text.len() <= 2 * MAX_SHOWN_BYTES);
                 prop_assert_eq!(whole, text);
             }
-            Gathered::Cut(cut) => {
-                prop_assert!(text.len() > 2 * SHOWN);
-                prop_assert!(cut.head.len() <= SHOWN && cut.tail.len() <= SHOWN);
-                prop_assert!(cut.head.len() >= SHOWN / 2 - 4 && cut.tail.len() >= SHOWN / 2 - 4);
+            CollectedOutput::Cut(cut) => {
+                prop_assert!(text.len() > 2 * MAX_SHOWN_BYTES);
+                prop_assert!(cut.head.len() <= MAX_SHOWN_BYTES && cut.tail.len() <= MAX_SHOWN_BYTES);
+                prop_assert!(cut.head.len() >= MAX_SHOWN_BYTES / 2 - 4 && cut.tail.len() >= MAX_SHOWN_BYTES / 2 - 4);
                 prop_assert!(text.starts_with(&cut.head) && text.ends_with(&cut.tail));
                 let between = text.len() - cut.head.len() - cut.tail.len();
                 prop_assert_eq!(cut.bytes, between as u64);
@@ -55,14 +55,14 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..3000),
         repeat in 1..40usize,
     ) {
-        let mut bounded = Bounded::default();
+        let mut bounded = BoundedOutput::default();
         for at in 0..repeat {
             bounded.push(&bytes, at % 3 == 0);
         }
         match bounded.finish() {
-            Gathered::Whole(text) => prop_assert!(text.len() <= 2 * SHOWN),
-            Gathered::Cut(cut) => {
-                prop_assert!(cut.head.len() <= SHOWN && cut.tail.len() <= SHOWN);
+            CollectedOutput::Whole(text) => prop_assert!(text.len() <= 2 * MAX_SHOWN_BYTES),
+            CollectedOutput::Cut(cut) => {
+                prop_assert!(cut.head.len() <= MAX_SHOWN_BYTES && cut.tail.len() <= MAX_SHOWN_BYTES);
                 let kept = String::from_utf8(cut.kept).unwrap();
                 prop_assert!(kept.starts_with(&cut.head) && kept.ends_with(&cut.tail));
             }
@@ -72,22 +72,22 @@ proptest! {
 
 #[test]
 fn of_endless_output_both_ends_are_kept() {
-    let mut bounded = Bounded::default();
+    let mut bounded = BoundedOutput::default();
     let mut number = 0u64;
     let mut total = 0;
-    while total < 5 * KEPT {
+    while total < 5 * MAX_STORED_BYTES {
         let line = format!("line {number} €\n");
         total += line.len();
         bounded.push(line.as_bytes(), false);
         number += 1;
     }
-    let Gathered::Cut(cut) = bounded.finish() else {
+    let CollectedOutput::Cut(cut) = bounded.finish() else {
         panic!("it is too long to be shown whole");
     };
     let last = format!("line {} €\n", number - 1);
     assert!(cut.head.starts_with("line 0 €\n") && cut.tail.ends_with(&last));
     let kept = String::from_utf8(cut.kept).unwrap();
-    assert!(kept.len() <= 2 * KEPT + 100, "{}", kept.len());
+    assert!(kept.len() <= 2 * MAX_STORED_BYTES + 100, "{}", kept.len());
     assert!(kept.starts_with(&cut.head) && kept.ends_with(&cut.tail));
     let gap = format!("\n[… {} bytes were not stored …]\n", cut.lost);
     assert_eq!(kept.matches(&gap).count(), 1);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, text, within};
+use crate::fixture::{ToolFixture, run_test, text};
 
 /// Edits as `(old, new)`.
 fn edits(pairs: &[(&str, &str)]) -> Value {
@@ -15,12 +15,12 @@ fn edits(pairs: &[(&str, &str)]) -> Value {
 
 #[test]
 fn exact_text_is_replaced() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let check = async |before: &str, edits: Value, after: &str| {
             world.put("file", before);
             let input = json!({"path": "file", "edits": edits});
-            world.ask("edit_file", input.clone()).await;
+            world.call_text("edit_file", input.clone()).await;
             assert_eq!(world.get("file"), after, "{before:?} {input}");
         };
         check("a b c\n", edits(&[("b", "B")]), "a B c\n").await;
@@ -74,8 +74,8 @@ fn exact_text_is_replaced() {
 
 #[test]
 fn what_cannot_be_replaced_changes_nothing_and_is_explained() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let check = async |before: &str, edits: Value, says: &[&str]| {
             world.put("file", before);
             let input = json!({"path": "file", "edits": edits});
@@ -188,8 +188,8 @@ fn what_cannot_be_replaced_changes_nothing_and_is_explained() {
 
 #[test]
 fn an_edit_keeps_the_mode_and_shows_what_changed() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put("script", "#!/bin/sh\necho one\necho two\n");
         fs::set_permissions(world.path("script"), fs::Permissions::from_mode(0o750)).unwrap();
         let input = json!({"path": "script", "edits": [{"old": "one", "new": "1"}]});
@@ -211,8 +211,8 @@ fn an_edit_keeps_the_mode_and_shows_what_changed() {
 
 #[test]
 fn only_text_of_a_sensible_size_is_edited() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put("binary", b"a\0b");
         world.put(
             "latin",
@@ -220,7 +220,9 @@ fn only_text_of_a_sensible_size_is_edited() {
         );
         world.put("huge", vec![b'a'; 10_000_001]);
         world.put("folder/x", "");
-        world.ask("bash", json!({"command": "mkfifo fifo"})).await;
+        world
+            .call_text("bash", json!({"command": "mkfifo fifo"}))
+            .await;
         let check = async |path: &str, says: &str| {
             let input = json!({"path": path, "edits": [{"old": "a", "new": "b"}]});
             let why = world.refused("edit_file", input).await;
@@ -237,7 +239,7 @@ fn only_text_of_a_sensible_size_is_edited() {
         large.push_str("needle\n");
         world.put("large", &large);
         let input = json!({"path": "large", "edits": [{"old": "needle", "new": "found"}]});
-        world.ask("edit_file", input).await;
+        world.call_text("edit_file", input).await;
         assert!(world.get("large").ends_with("text\nfound\n"));
         world.end().await;
     });

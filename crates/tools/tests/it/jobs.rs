@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{World, eventually, text, within};
+use crate::fixture::{ToolFixture, eventually, run_test, text};
 
 /// The job number in a result.
 fn job_of(says: &str) -> u32 {
@@ -16,18 +16,18 @@ fn job_of(says: &str) -> u32 {
 }
 
 /// Starts a job and waits until it has printed `expect`.
-async fn start(world: &World, command: &str, expect: &str) -> u32 {
+async fn start(world: &ToolFixture, command: &str, expect: &str) -> u32 {
     let input = json!({"command": command, "background": true});
-    let says = world.ask("bash", input).await;
+    let says = world.call_text("bash", input).await;
     let job = job_of(&says);
     if !says.contains(expect) {
-        look_for(world, job, expect).await;
+        poll_until(world, job, expect).await;
     }
     job
 }
 
 /// Polls until the output so far contains `expect`.
-async fn look_for(world: &World, job: u32, expect: &str) -> String {
+async fn poll_until(world: &ToolFixture, job: u32, expect: &str) -> String {
     let mut all = String::new();
     eventually(expect, async || {
         let input = json!({"job": job, "action": "poll", "wait": 0});
@@ -40,11 +40,11 @@ async fn look_for(world: &World, job: u32, expect: &str) -> String {
 
 #[test]
 fn a_command_that_outlives_its_wait_is_a_job() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let command = "echo started; while read line; do echo got $line; done; echo over; exit 5";
         let says = world
-            .ask("bash", json!({"command": command, "timeout": 1}))
+            .call_text("bash", json!({"command": command, "timeout": 1}))
             .await;
         assert!(
             says.starts_with("started\nrunning in the background as job 1 for 1 s: `bash_job`"),
@@ -60,7 +60,9 @@ fn a_command_that_outlives_its_wait_is_a_job() {
         };
         // Meanwhile the session is free.
         assert_eq!(
-            world.ask("bash", json!({"command": "echo free"})).await,
+            world
+                .call_text("bash", json!({"command": "echo free"}))
+                .await,
             "free\nexit code: 0"
         );
         let output = act("poll", json!({"wait": 0})).await;
@@ -69,7 +71,7 @@ fn a_command_that_outlives_its_wait_is_a_job() {
         let written = if written.starts_with("got one\n") {
             written
         } else {
-            look_for(&world, job, "got one\n").await
+            poll_until(&world, job, "got one\n").await
         };
         assert!(written.contains("got one\n"), "{written}");
         let output = act("write", json!({"text": "two\n", "end": true, "wait": 60})).await;
@@ -87,8 +89,8 @@ fn a_command_that_outlives_its_wait_is_a_job() {
 
 #[test]
 fn a_job_is_killed_politely_or_not_with_all_it_started() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let kill = async |job: u32| {
             let input = json!({"job": job, "action": "kill"});
             world.call("bash_job", input).await.unwrap()
@@ -96,16 +98,16 @@ fn a_job_is_killed_politely_or_not_with_all_it_started() {
         let script = "trap 'echo bye; exit 8' TERM; echo up; sleep 1000 & wait";
         let job = start(&world, script, "up\n").await;
         assert_eq!(text(&kill(job).await), "bye\nexit code: 8");
-        world.all_are_gone().await;
+        world.wait_until_idle().await;
         let script = "trap '' TERM; echo up; sleep 1000; sleep 1000";
         let job = start(&world, script, "up\n").await;
         let output = kill(job).await;
         assert_eq!(text(&output), "killed by signal 9 (SIGKILL)");
         assert!(output.is_error);
-        world.all_are_gone().await;
+        world.wait_until_idle().await;
         // Also kills processes that a command left behind.
         let says = world
-            .ask("bash", json!({"command": "sleep 1000 & echo started"}))
+            .call_text("bash", json!({"command": "sleep 1000 & echo started"}))
             .await;
         assert!(says.ends_with("exit code: 0"), "{says}");
         assert!(
@@ -114,64 +116,64 @@ fn a_job_is_killed_politely_or_not_with_all_it_started() {
         );
         let says = text(&kill(job_of(&says)).await);
         assert_eq!(says, "exit code: 0");
-        world.all_are_gone().await;
+        world.wait_until_idle().await;
         world.end().await;
     });
 }
 
 #[test]
 fn a_server_in_the_background_answers_later_commands() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let server = "mkfifo ask answer; \
                       while read line < ask; do echo \"asked $line\"; echo \"you said $line\" > answer; done &";
-        let says = world.ask("bash", json!({"command": server})).await;
+        let says = world.call_text("bash", json!({"command": server})).await;
         let job = job_of(&says);
         for word in ["one", "two"] {
             let command = format!("echo {word} > ask; cat answer");
-            let says = world.ask("bash", json!({"command": command})).await;
+            let says = world.call_text("bash", json!({"command": command})).await;
             assert_eq!(says, format!("you said {word}\nexit code: 0"));
         }
-        let all = look_for(&world, job, "asked two\n").await;
+        let all = poll_until(&world, job, "asked two\n").await;
         assert!(all.contains("asked one\n"), "{all}");
         assert!(all.contains("[what it started still runs, as job"), "{all}");
         world
-            .ask("bash_job", json!({"job": job, "action": "kill"}))
+            .call_text("bash_job", json!({"job": job, "action": "kill"}))
             .await;
-        world.all_are_gone().await;
+        world.wait_until_idle().await;
         world.end().await;
     });
 }
 
 #[test]
 fn one_that_never_stops_printing_is_a_job_too() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let output = world
             .call("bash", json!({"command": "yes", "timeout": 0}))
             .await;
         let job = job_of(&text(&output.unwrap()));
-        look_for(&world, job, "y\ny\n").await;
+        poll_until(&world, job, "y\ny\n").await;
         let output = world
             .call("bash_job", json!({"job": job, "action": "kill"}))
             .await;
         assert!(text(&output.unwrap()).ends_with("killed by signal 15 (SIGTERM)"));
         let says = world
-            .ask("bash", json!({"command": "yes & sleep 0.1"}))
+            .call_text("bash", json!({"command": "yes & sleep 0.1"}))
             .await;
         assert!(says.ends_with("exit code: 0"));
         world
-            .ask("bash_job", json!({"job": job_of(&says), "action": "kill"}))
+            .call_text("bash_job", json!({"job": job_of(&says), "action": "kill"}))
             .await;
-        world.all_are_gone().await;
+        world.wait_until_idle().await;
         world.end().await;
     });
 }
 
 #[test]
 fn a_cancelled_look_leaves_the_job_alone() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let job = start(&world, "while read line; do echo $line; done; exit 4", "").await;
         let cancel = CancellationToken::new();
         let look = world.call_with(
@@ -205,8 +207,8 @@ fn a_cancelled_look_leaves_the_job_alone() {
 
 #[test]
 fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let script = "read go; head -c 20000000 /dev/zero | tr '\\0' x; echo; \
                       echo the end; : > done; read go";
         let job = start(&world, script, "").await;
@@ -228,8 +230,8 @@ fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
 /// The caller is notified of commands that continue, and of nothing else.
 #[test]
 fn the_caller_hears_of_what_goes_on() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let check = async |input: Value, expect: Option<&str>| {
             world.background.lock().unwrap().clear();
             world.call("bash", input.clone()).await.unwrap();
@@ -252,10 +254,10 @@ fn the_caller_hears_of_what_goes_on() {
 
 #[test]
 fn a_sandbox_that_replaces_another_has_neither_its_folder_nor_its_jobs() {
-    within(async {
+    run_test(async {
         let name = |spec: &mut sandbox::SandboxSpec| spec.name = Some("session".to_owned());
-        let mut world = World::with(name).await;
-        let says = world.ask("bash", json!({"command": "cd /tmp"})).await;
+        let mut world = ToolFixture::with(name).await;
+        let says = world.call_text("bash", json!({"command": "cd /tmp"})).await;
         assert!(says.contains("[the folder is now /tmp]"), "{says}");
         start(&world, "echo up; sleep 1000", "up").await;
         start(&world, "echo up; sleep 1000", "up").await;
@@ -264,7 +266,7 @@ fn a_sandbox_that_replaces_another_has_neither_its_folder_nor_its_jobs() {
         let new = sandbox::Sandbox::start(spec).await.unwrap();
         std::mem::replace(&mut world.sandbox, new).end().await;
         // The first command runs in the initial folder, which is not reported.
-        let says = world.ask("bash", json!({"command": "pwd"})).await;
+        let says = world.call_text("bash", json!({"command": "pwd"})).await;
         assert_eq!(says.lines().next(), Some("/workspace"), "{says}");
         assert!(!says.contains("the folder is now"), "{says}");
         let poll = json!({"job": 9, "action": "poll", "wait": 0});

@@ -4,12 +4,12 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::world::{World, within};
+use crate::fixture::{ToolFixture, run_test};
 
 #[test]
 fn a_tree_leaves_out_what_is_ignored() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put(".git/HEAD", "");
         world.put(".github/ci.yml", "12345");
         world.put(".gitignore", "target\n");
@@ -18,7 +18,7 @@ fn a_tree_leaves_out_what_is_ignored() {
         world.put("target/out", "");
         symlink("src/main.rs", world.path("link")).unwrap();
         let check = async |input, expect: &str| {
-            assert_eq!(world.ask("list_files", input).await, expect);
+            assert_eq!(world.call_text("list_files", input).await, expect);
         };
         check(
             json!({}),
@@ -56,11 +56,11 @@ fn a_tree_leaves_out_what_is_ignored() {
 
 #[test]
 fn a_tree_is_bounded_and_counts_the_rest() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let script = "mkdir -p many few; cd many; seq 25000 | xargs touch; cd ../few; touch a b";
-        world.ask("bash", json!({"command": script})).await;
-        let tree = world.ask("list_files", json!({})).await;
+        world.call_text("bash", json!({"command": script})).await;
+        let tree = world.call_text("list_files", json!({})).await;
         assert!(tree.lines().count() <= 510, "{}", tree.lines().count());
         assert!(
             tree.starts_with("few/\n  a  0 bytes\n  b  0 bytes\nmany/\n"),
@@ -78,19 +78,19 @@ fn a_tree_is_bounded_and_counts_the_rest() {
 
 #[test]
 fn odd_names_are_written_so_that_a_shell_takes_them() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let script = r#"touch $'a\nb' $'bad\xff' $'\e[31mred' "it's" 'sp ace'; mkfifo pipe"#;
-        world.ask("bash", json!({"command": script})).await;
-        let tree = world.ask("list_files", json!({})).await;
+        world.call_text("bash", json!({"command": script})).await;
+        let tree = world.call_text("list_files", json!({})).await;
         for line in tree.lines() {
             let name = line.split("  ").next().unwrap();
             if name.starts_with("$'") {
                 let command = format!("rm -- {name}");
-                world.ask("bash", json!({"command": command})).await;
+                world.call_text("bash", json!({"command": command})).await;
             }
         }
-        let tree = world.ask("list_files", json!({})).await;
+        let tree = world.call_text("list_files", json!({})).await;
         assert_eq!(tree, "it's  0 bytes\npipe  (special)\nsp ace  0 bytes\n");
         world.end().await;
     });

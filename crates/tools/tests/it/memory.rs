@@ -9,10 +9,10 @@ thread_local! {
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-struct Counting;
+struct CountingAllocator;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn count(change: i64) {
     let live = LIVE.get() + change;
@@ -21,7 +21,7 @@ fn count(change: i64) {
 }
 
 // SAFETY: every call is forwarded unchanged to the system's allocator; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
         // SAFETY: the caller's promise is passed on.
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 
 /// The maximum bytes that this thread held during the work, beyond those it held before. Only
 /// meaningful on a single-threaded runtime.
-pub(crate) async fn peak<T>(work: impl Future<Output = T>) -> (T, u64) {
+pub(crate) async fn peak_bytes<T>(work: impl Future<Output = T>) -> (T, u64) {
     let before = LIVE.get();
     PEAK.set(before);
     let outcome = work.await;

@@ -7,13 +7,13 @@ use std::os::unix::fs::symlink;
 use protocol::{Block, Image};
 use serde_json::json;
 
-use crate::memory::peak;
-use crate::world::{World, text, within};
+use crate::fixture::{ToolFixture, run_test, text};
+use crate::memory::peak_bytes;
 
 #[test]
 fn text_comes_in_pages_with_line_numbers() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put("a", "one\ntwo\nthree\n");
         world.put("unended", "one\ntwo");
         world.put("dos", "one\r\ntwo\r\n");
@@ -22,7 +22,7 @@ fn text_comes_in_pages_with_line_numbers() {
         let long = format!("{}\nshort\n", "x".repeat(100_000));
         world.put("long", long);
         let check = async |input, expect: &str| {
-            assert_eq!(world.ask("read_file", input).await, expect);
+            assert_eq!(world.call_text("read_file", input).await, expect);
         };
         check(
             json!({"path": "a"}),
@@ -60,7 +60,7 @@ fn text_comes_in_pages_with_line_numbers() {
             "    1\tcaf\u{fffd} au lait\n[bytes that are not UTF-8 are shown as \u{fffd}]\n",
         )
         .await;
-        let shown = world.ask("read_file", json!({"path": "long"})).await;
+        let shown = world.call_text("read_file", json!({"path": "long"})).await;
         assert!(
             shown.contains("x… [98000 more bytes in this line]\n    2\tshort\n"),
             "{shown}"
@@ -76,8 +76,8 @@ fn text_comes_in_pages_with_line_numbers() {
 
 #[test]
 fn a_page_is_bounded_and_the_next_one_goes_on() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let lines: String = (1..=9000)
             .map(|number| format!("line {number}\n"))
             .collect();
@@ -86,7 +86,7 @@ fn a_page_is_bounded_and_the_next_one_goes_on() {
         let mut seen = String::new();
         loop {
             let page = world
-                .ask("read_file", json!({"path": "many", "offset": offset}))
+                .call_text("read_file", json!({"path": "many", "offset": offset}))
                 .await;
             assert!(page.len() < 52_000, "{}", page.len());
             let numbered = page.lines().filter(|line| !line.starts_with('['));
@@ -110,8 +110,8 @@ fn a_page_is_bounded_and_the_next_one_goes_on() {
 
 #[test]
 fn deep_inside_a_huge_file() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let mut file = fs::File::create(world.path("huge")).unwrap();
         let line = format!("{}\n", "y".repeat(99));
         let block = line.repeat(10_000);
@@ -119,15 +119,15 @@ fn deep_inside_a_huge_file() {
             file.write_all(block.as_bytes()).unwrap();
         }
         writeln!(file, "the needle").unwrap();
-        let read = world.ask("read_file", json!({"path": "huge", "offset": 1_000_001}));
-        let (page, held) = peak(read).await;
+        let read = world.call_text("read_file", json!({"path": "huge", "offset": 1_000_001}));
+        let (page, held) = peak_bytes(read).await;
         assert!(held < 8 << 20, "{held} bytes");
         assert_eq!(
             page,
             "1000001\tthe needle\n[lines 1000001 to 1000001, the last]\n"
         );
         let page = world
-            .ask("read_file", json!({"path": "huge", "limit": 2}))
+            .call_text("read_file", json!({"path": "huge", "limit": 2}))
             .await;
         assert!(
             page.ends_with("[lines 1 to 2, many more follow; continue with offset 3]\n"),
@@ -139,8 +139,8 @@ fn deep_inside_a_huge_file() {
 
 #[test]
 fn pictures_are_shown_and_other_files_described() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         // Detected by content: the names have no extensions.
         for (start, media_type) in [
             (b"\x89PNG\r\n\x1a\n".as_slice(), "image/png"),
@@ -172,7 +172,7 @@ fn pictures_are_shown_and_other_files_described() {
         (&file).write_all(b"\x89PNG\r\n\x1a\n").unwrap();
         file.set_len(4_000_000).unwrap();
         let check = async |path: &str, says: &str| {
-            let shown = world.ask("read_file", json!({"path": path})).await;
+            let shown = world.call_text("read_file", json!({"path": path})).await;
             assert!(shown.contains(says), "{shown}");
         };
         check("large.png", "too large to view: at most 3.8 MB").await;
@@ -191,13 +191,13 @@ fn pictures_are_shown_and_other_files_described() {
 
 #[test]
 fn what_is_no_file_is_said_and_holds_nobody() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put("folder/file", "");
         symlink("folder", world.path("link")).unwrap();
         symlink("nowhere", world.path("broken")).unwrap();
         world
-            .ask(
+            .call_text(
                 "bash",
                 json!({"command": "mkfifo fifo; echo x > secret; chmod 0 secret"}),
             )
@@ -225,7 +225,7 @@ fn what_is_no_file_is_said_and_holds_nobody() {
         check("output:x", "there is no stored output `output:x`").await;
         // A file that has size 0 but content.
         let shown = world
-            .ask("read_file", json!({"path": "/proc/self/status"}))
+            .call_text("read_file", json!({"path": "/proc/self/status"}))
             .await;
         assert!(shown.contains("    1\tName:"), "{shown}");
         world.end().await;
@@ -234,13 +234,15 @@ fn what_is_no_file_is_said_and_holds_nobody() {
 
 #[test]
 fn a_sparse_file_costs_nothing() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let mut file = fs::File::create(world.path("sparse")).unwrap();
         file.write_all(b"text\n").unwrap();
         file.seek(SeekFrom::Start(1 << 40)).unwrap();
         file.write_all(b"end").unwrap();
-        let shown = world.ask("read_file", json!({"path": "sparse"})).await;
+        let shown = world
+            .call_text("read_file", json!({"path": "sparse"}))
+            .await;
         assert!(shown.contains("is binary data, 1.1 TB"), "{shown}");
         world.end().await;
     });

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::world::{World, within};
+use crate::fixture::{ToolFixture, run_test};
 
-async fn world() -> World {
-    let world = World::new().await;
+async fn world() -> ToolFixture {
+    let world = ToolFixture::new().await;
     world.put(".gitignore", "ignored\n");
     world.put(".github/ci.yml", "needle: yes\n");
     world.put("a.rs", "one\nneedle a\nthree\nfour\nfive\nNEEDLE b\n");
@@ -17,10 +17,10 @@ async fn world() -> World {
 
 #[test]
 fn matches_are_grouped_by_file() {
-    within(async {
+    run_test(async {
         let world = world().await;
         let check = async |input, expect: &str| {
-            assert_eq!(world.ask("search_files", input).await, expect);
+            assert_eq!(world.call_text("search_files", input).await, expect);
         };
         let ci = ".github/ci.yml\n1:needle: yes\n";
         let b = "src/b.rs\n1:let needle = 1;\n";
@@ -66,10 +66,10 @@ fn matches_are_grouped_by_file() {
 
 #[test]
 fn without_a_pattern_files_are_found_by_name() {
-    within(async {
+    run_test(async {
         let world = world().await;
         let check = async |input, expect: &str| {
-            assert_eq!(world.ask("search_files", input).await, expect);
+            assert_eq!(world.call_text("search_files", input).await, expect);
         };
         check(json!({"glob": ["*.rs"]}), "a.rs\nsrc/b.rs\n").await;
         check(
@@ -95,7 +95,7 @@ fn without_a_pattern_files_are_found_by_name() {
 
 #[test]
 fn what_is_no_search_is_explained_and_long_results_are_cut() {
-    within(async {
+    run_test(async {
         let world = world().await;
         let check = async |input, says: &str| {
             let why = world.refused("search_files", input).await;
@@ -116,7 +116,7 @@ fn what_is_no_search_is_explained_and_long_results_are_cut() {
         let long = format!("{}needle{}\n", "ä".repeat(500), "x".repeat(100_000));
         world.put("long", long.repeat(3));
         let found = world
-            .ask("search_files", json!({"pattern": "needle", "path": "long"}))
+            .call_text("search_files", json!({"pattern": "needle", "path": "long"}))
             .await;
         assert!(found.len() < 1200 && found.contains("ä…\n2:"), "{found}");
         world.put(
@@ -124,7 +124,7 @@ fn what_is_no_search_is_explained_and_long_results_are_cut() {
             "needle in a line of some length, again and again\n".repeat(5000),
         );
         let found = world
-            .ask(
+            .call_text(
                 "search_files",
                 json!({"pattern": "needle", "path": "many", "limit": 5000}),
             )

@@ -5,12 +5,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use serde_json::json;
 
-use crate::world::{World, text, within};
+use crate::fixture::{ToolFixture, run_test, text};
 
 #[test]
 fn a_file_is_created_or_replaced_and_the_change_is_shown() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         let write = async |path: &str, content: &str| {
             let input = json!({"path": path, "content": content});
             let output = world.call("write_file", input).await.unwrap();
@@ -51,8 +51,8 @@ fn a_file_is_created_or_replaced_and_the_change_is_shown() {
 
 #[test]
 fn names_are_taken_as_they_are() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         for name in [
             "with space",
             "-rf",
@@ -73,11 +73,11 @@ fn names_are_taken_as_they_are() {
             let says = text(&output.unwrap());
             assert!(!says.contains(['\n', '\u{1b}', '\u{202e}']), "{says:?}");
             assert_eq!(world.get(name), "x\n");
-            let read = world.ask("read_file", json!({"path": name})).await;
+            let read = world.call_text("read_file", json!({"path": name})).await;
             assert_eq!(read, "    1\tx\n");
             let edits = json!([{"old": "x", "new": "y"}]);
             world
-                .ask("edit_file", json!({"path": name, "edits": edits}))
+                .call_text("edit_file", json!({"path": name, "edits": edits}))
                 .await;
             assert_eq!(world.get(name), "y\n");
         }
@@ -88,10 +88,12 @@ fn names_are_taken_as_they_are() {
 
 #[test]
 fn what_cannot_be_written_is_refused_with_the_rule() {
-    within(async {
-        let world = World::new().await;
+    run_test(async {
+        let world = ToolFixture::new().await;
         world.put("folder/file", "");
-        world.ask("bash", json!({"command": "mkfifo fifo"})).await;
+        world
+            .call_text("bash", json!({"command": "mkfifo fifo"}))
+            .await;
         let check = async |path: &str, says: &[&str]| {
             let why = world
                 .refused("write_file", json!({"path": path, "content": "x"}))

@@ -1,71 +1,71 @@
 //! Browsing the page: selecting entries and searching text.
 
-use super::keys::Action;
-use super::{App, Effect, Focus};
+use super::keys::KeyAction;
+use super::{AppEffect, AppFocus, TuiApp};
 use crate::overlay::Overlay;
 
-impl App {
+impl TuiApp {
     /// Moves the focus to the page, if it has an entry to select.
     pub(super) fn start_browse(&mut self) {
         self.transcript.select(0);
         match self.transcript.selected() {
-            Some(_) => self.focus = Focus::Browse,
-            None => self.say_hint("there is nothing to open yet"),
+            Some(_) => self.focus = AppFocus::Browse,
+            None => self.show_hint("there is nothing to open yet"),
         }
         self.completion = None;
     }
 
     pub(super) fn start_search(&mut self) {
         self.completion = None;
-        self.focus = Focus::Search {
+        self.focus = AppFocus::Search {
             words: String::new(),
         };
     }
 
     /// Ends browsing and searching. The text in the editor stays.
-    pub(super) fn back_to_editor(&mut self) {
+    pub(super) fn focus_editor(&mut self) {
         match std::mem::take(&mut self.focus) {
-            Focus::Editor => {}
-            Focus::Browse | Focus::Search { .. } => {
+            AppFocus::Editor => {}
+            AppFocus::Browse | AppFocus::Search { .. } => {
                 self.transcript.unselect();
                 self.transcript.clear_search();
             }
-            Focus::Recall { .. } => self.end_recall(),
+            AppFocus::Recall { .. } => self.cancel_history_search(),
         }
     }
 
-    pub(super) fn browse(&mut self, action: Action) -> Vec<Effect> {
+    pub(super) fn browse(&mut self, action: KeyAction) -> Vec<AppEffect> {
         match action {
-            Action::Select(step) => self.transcript.select(step),
-            Action::Toggle => self.transcript.toggle_selected(),
-            Action::Copy => return self.copy_selected(),
-            Action::Match(step) => self.transcript.next_match(step),
-            Action::Diff => match self.transcript.selected_diff() {
+            KeyAction::Select(step) => self.transcript.select(step),
+            KeyAction::Toggle => self.transcript.toggle_selected(),
+            KeyAction::Copy => return self.copy_selected(),
+            KeyAction::Match(step) => self.transcript.next_match(step),
+            KeyAction::Diff => match self.transcript.selected_diff() {
                 Some(diff) => self.overlay = Some(Overlay::diff(&diff)),
-                None => self.say_hint("it changed nothing"),
+                None => self.show_hint("it changed nothing"),
             },
-            Action::Back => self.back_to_editor(),
+            KeyAction::Back => self.focus_editor(),
             action => return self.act(action),
         }
         Vec::new()
     }
 
     /// Handles a key action while a search query is being typed.
-    pub(super) fn search(&mut self, action: Action) -> Vec<Effect> {
+    pub(super) fn search(&mut self, action: KeyAction) -> Vec<AppEffect> {
         match action {
-            Action::Done => self.look_at_places(),
-            Action::Match(step) => self.transcript.next_match(step),
-            Action::Back => self.back_to_editor(),
-            Action::EraseLetter | Action::EraseAll => {
-                let Focus::Search { words } = &mut self.focus else {
+            KeyAction::Done => self.browse_matches(),
+            KeyAction::Match(step) => self.transcript.next_match(step),
+            KeyAction::Back => self.focus_editor(),
+            KeyAction::EraseLetter | KeyAction::EraseAll => {
+                let AppFocus::Search { words } = &mut self.focus else {
                     return Vec::new();
                 };
                 match action {
-                    Action::EraseLetter => drop(words.pop()),
+                    KeyAction::EraseLetter => drop(words.pop()),
                     _ => words.clear(),
                 }
                 let words = words.clone();
-                self.look_on_page(&words);
+                self.search_page(&words);
             }
             action => return self.act(action),
         }
@@ -77,29 +77,29 @@ impl App {
         if words.is_empty() {
             self.start_search()
         } else {
-            self.look_on_page(&words);
-            self.focus = Focus::Search { words };
-            self.look_at_places();
+            self.search_page(&words);
+            self.focus = AppFocus::Search { words };
+            self.browse_matches();
         }
     }
 
     /// Appends a character to the search query.
     pub(super) fn look_for(&mut self, letter: char) {
         match &mut self.focus {
-            Focus::Search { words } => {
+            AppFocus::Search { words } => {
                 words.push(letter);
                 let words = words.clone();
-                self.look_on_page(&words);
+                self.search_page(&words);
             }
-            Focus::Recall { words } => {
+            AppFocus::Recall { words } => {
                 words.push(letter);
-                self.recall_again();
+                self.restart_history_search();
             }
-            Focus::Editor | Focus::Browse => {}
+            AppFocus::Editor | AppFocus::Browse => {}
         }
     }
 
-    fn look_on_page(&mut self, words: &str) {
+    fn search_page(&mut self, words: &str) {
         if words.is_empty() {
             self.transcript.clear_search();
         } else {
@@ -107,22 +107,22 @@ impl App {
         }
     }
 
-    fn look_at_places(&mut self) {
+    fn browse_matches(&mut self) {
         match self.transcript.match_position() {
-            Some((_, places)) if places > 0 => self.focus = Focus::Browse,
+            Some((_, places)) if places > 0 => self.focus = AppFocus::Browse,
             _ => {
-                self.back_to_editor();
-                self.say_hint("no such words on this page");
+                self.focus_editor();
+                self.show_hint("no such words on this page");
             }
         }
     }
 
-    fn copy_selected(&mut self) -> Vec<Effect> {
+    fn copy_selected(&mut self) -> Vec<AppEffect> {
         let Some(text) = self.transcript.copy_selected() else {
-            self.say_hint("there is nothing to copy");
+            self.show_hint("there is nothing to copy");
             return Vec::new();
         };
-        self.say_hint("copied");
-        vec![Effect::Copy(text)]
+        self.show_hint("copied");
+        vec![AppEffect::Copy(text)]
     }
 }

@@ -1,16 +1,16 @@
 //! All key bindings in one table, from which the help is made too. Pure. Entry points:
-//! [`BINDINGS`], [`find`].
+//! [`KEY_BINDINGS`], [`find`].
 
 mod table;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-pub(crate) use self::table::BINDINGS;
-use crate::editor::Change;
+pub(crate) use self::table::KEY_BINDINGS;
+use crate::editor::EditCommand;
 
 /// The part of the UI in which a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum KeyContext {
     /// In the editor and on the page alike.
     Anywhere,
     Editor,
@@ -25,9 +25,9 @@ pub(crate) enum Place {
 
 /// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum KeyAction {
     Send,
-    Change(Change),
+    Change(EditCommand),
     Up,
     Down,
     /// Searches the message history.
@@ -72,18 +72,18 @@ pub(crate) enum Action {
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Binding {
-    pub(crate) place: Place,
+pub(crate) struct KeyBinding {
+    pub(crate) place: KeyContext,
     /// Key names, separated by spaces.
     keys: &'static str,
     /// The keys that the help shows. May include those of a neighbouring row where the two belong
     /// together. Empty if the help leaves the row out.
     shown: &'static str,
     pub(crate) about: &'static str,
-    action: Action,
+    action: KeyAction,
 }
 
-impl Binding {
+impl KeyBinding {
     /// The keys that the help shows: `alt-enter, ctrl-j`.
     pub(crate) fn keys(&self) -> String {
         self.shown.replace(' ', ", ")
@@ -99,13 +99,13 @@ const ALT: KeyModifiers = KeyModifiers::ALT;
 const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
 
 const fn bind(
-    place: Place,
+    place: KeyContext,
     keys: &'static str,
     shown: &'static str,
     about: &'static str,
-    action: Action,
-) -> Binding {
-    Binding {
+    action: KeyAction,
+) -> KeyBinding {
+    KeyBinding {
         place,
         keys,
         shown,
@@ -115,14 +115,14 @@ const fn bind(
 }
 
 /// A row that the help leaves out or shows as part of another row.
-const fn same(place: Place, keys: &'static str, action: Action) -> Binding {
+const fn bind_hidden(place: KeyContext, keys: &'static str, action: KeyAction) -> KeyBinding {
     bind(place, keys, "", "", action)
 }
 
 /// The action bound to a key in a context.
-pub(super) fn find(place: Place, key: KeyEvent) -> Option<Action> {
+pub(super) fn find(place: KeyContext, key: KeyEvent) -> Option<KeyAction> {
     let name = name(key)?;
-    let mut here = BINDINGS.iter().filter(|binding| binding.place == place);
+    let mut here = KEY_BINDINGS.iter().filter(|binding| binding.place == place);
     let binding = here.find(|binding| binding.names().any(|key| key == name))?;
     Some(binding.action)
 }
@@ -160,7 +160,7 @@ fn name(key: KeyEvent) -> Option<String> {
             "esc".to_owned()
         }
         code => {
-            let (_, name) = NAMES.iter().find(|(known, _)| *known == code)?;
+            let (_, name) = KEY_NAMES.iter().find(|(known, _)| *known == code)?;
             (*name).to_owned()
         }
     };
@@ -169,7 +169,7 @@ fn name(key: KeyEvent) -> Option<String> {
     Some(held_down.map(|(_, name)| *name).collect::<String>() + &key)
 }
 
-const NAMES: [(KeyCode, &str); 12] = [
+const KEY_NAMES: [(KeyCode, &str); 12] = [
     (KeyCode::Enter, "enter"),
     (KeyCode::Tab, "tab"),
     (KeyCode::Backspace, "backspace"),
@@ -186,7 +186,7 @@ const NAMES: [(KeyCode, &str); 12] = [
 
 /// The key for a name.
 #[cfg(test)]
-pub(crate) fn named(name: &str) -> Option<KeyEvent> {
+pub(crate) fn parse_key_name(name: &str) -> Option<KeyEvent> {
     let mut rest = name;
     let mut held = KeyModifiers::NONE;
     for (one, prefix) in [(CTRL, "ctrl-"), (ALT, "alt-"), (SHIFT, "shift-")] {
@@ -195,7 +195,7 @@ pub(crate) fn named(name: &str) -> Option<KeyEvent> {
         }
     }
     let mut letters = rest.chars();
-    let known = NAMES.iter().find(|(_, name)| *name == rest);
+    let known = KEY_NAMES.iter().find(|(_, name)| *name == rest);
     let code = match (known, rest, letters.next(), letters.next()) {
         (Some((code, _)), ..) => *code,
         (_, "esc", ..) => KeyCode::Esc,
@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn a_key_means_one_thing_in_a_place() {
-        for (place, one) in BINDINGS.iter().enumerate() {
-            for other in &BINDINGS[place + 1..] {
+        for (place, one) in KEY_BINDINGS.iter().enumerate() {
+            for other in &KEY_BINDINGS[place + 1..] {
                 let mut others = other.names();
                 let both = others.any(|key| one.names().any(|one| one == key));
                 assert!(!(both && one.place == other.place), "{one:?} {other:?}");
@@ -225,13 +225,13 @@ mod tests {
 
     #[test]
     fn every_key_of_the_table_does_what_it_says() {
-        for binding in BINDINGS {
+        for binding in KEY_BINDINGS {
             for name in binding.names() {
-                let found = find(binding.place, named(name).unwrap());
+                let found = find(binding.place, parse_key_name(name).unwrap());
                 assert_eq!(found, Some(binding.action), "{name}");
             }
             for name in binding.shown.split_whitespace() {
-                let found = find(binding.place, named(name).unwrap());
+                let found = find(binding.place, parse_key_name(name).unwrap());
                 assert!(found.is_some(), "{name}");
             }
             assert_eq!(

@@ -18,23 +18,25 @@ use std::time::Duration;
 
 use crossterm::event::KeyEvent;
 use jiff::Timestamp;
-use protocol::{Block, Command, Event, EventKind, Image, Outcome, SessionId, Spending, VERSION};
+use protocol::{
+    AgentCommand, Block, EVENT_VERSION, Event, EventKind, Image, Outcome, SessionId, Spending,
+};
 
-use super::keys::named;
-use super::{App, Effect, Input};
-use crate::port::{Attachment, Notice, Opened, Origin, Request};
-use crate::theme::Look;
+use super::keys::parse_key_name;
+use super::{AppEffect, AppInput, TuiApp};
+use crate::port::{ImageAttachment, OpenedSession, SessionOrigin, UiNotice, UiRequest};
+use crate::theme::ColourScheme;
 
 /// The UI with a clock, and its effects so far.
-struct Stage {
-    app: App,
+struct TestApp {
+    app: TuiApp,
     now: Duration,
     wants: Vec<String>,
 }
 
-impl Stage {
+impl TestApp {
     fn new() -> Self {
-        let mut app = App::new(Look::Plain, 80, 24);
+        let mut app = TuiApp::new(ColourScheme::Plain, 80, 24);
         app.arrange();
         Self {
             app,
@@ -50,35 +52,35 @@ impl Stage {
         stage
     }
 
-    fn input(&mut self, input: Input) -> &mut Self {
+    fn input(&mut self, input: AppInput) -> &mut Self {
         let effects = self.app.update(self.now, input);
-        self.wants.extend(effects.iter().map(told));
+        self.wants.extend(effects.iter().map(effect_text));
         self.app.arrange();
         self
     }
 
     fn keys(&mut self, script: &str) -> &mut Self {
         for key in script_keys(script) {
-            self.input(Input::Key(key));
+            self.input(AppInput::Key(key));
         }
         self
     }
 
     fn paste(&mut self, text: &str) -> &mut Self {
-        self.input(Input::Paste(text.to_owned()))
+        self.input(AppInput::Paste(text.to_owned()))
     }
 
-    fn hear(&mut self, notice: Notice) -> &mut Self {
-        self.input(Input::Notice(notice))
+    fn hear(&mut self, notice: UiNotice) -> &mut Self {
+        self.input(AppInput::Notice(notice))
     }
 
     fn event(&mut self, kind: EventKind) -> &mut Self {
-        self.hear(Notice::Event(event(kind)))
+        self.hear(UiNotice::Event(event(kind)))
     }
 
     fn wait(&mut self, milliseconds: u64) -> &mut Self {
         self.now += Duration::from_millis(milliseconds);
-        self.input(Input::Time)
+        self.input(AppInput::Time)
     }
 
     /// Checks the effects since the last call, and the text in the editor.
@@ -118,22 +120,22 @@ fn script_keys(script: &str) -> Vec<KeyEvent> {
             ' ' => "space",
             '<' => {
                 let end = rest.find('>').unwrap();
-                keys.push(named(&rest[1..end]).unwrap());
+                keys.push(parse_key_name(&rest[1..end]).unwrap());
                 rest = &rest[end + 1..];
                 continue;
             }
             _ => &rest[..letter.len_utf8()],
         };
-        keys.push(named(name).unwrap());
+        keys.push(parse_key_name(name).unwrap());
         rest = &rest[letter.len_utf8()..];
     }
     keys
 }
 
 /// A short text for an effect.
-fn told(effect: &Effect) -> String {
+fn effect_text(effect: &AppEffect) -> String {
     match effect {
-        Effect::Ask(Request::Agent(Command::Prompt { content })) => {
+        AppEffect::Ask(UiRequest::Agent(AgentCommand::Prompt { content })) => {
             let words: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
             let images = content.len() - words.len();
             match images {
@@ -141,15 +143,15 @@ fn told(effect: &Effect) -> String {
                 images => format!("say {} with {images}", words.join("+")),
             }
         }
-        Effect::Ask(Request::Agent(command)) => format!("{command:?}"),
-        Effect::Ask(request) => format!("{request:?}"),
+        AppEffect::Ask(UiRequest::Agent(command)) => format!("{command:?}"),
+        AppEffect::Ask(request) => format!("{request:?}"),
         effect => format!("{effect:?}"),
     }
 }
 
 fn event(kind: EventKind) -> Event {
     Event {
-        v: VERSION,
+        v: EVENT_VERSION,
         session: session(),
         seq: None,
         time: Timestamp::UNIX_EPOCH,
@@ -176,8 +178,8 @@ fn ended(turn: u32, outcome: Outcome) -> EventKind {
     }
 }
 
-fn picture(path: &str) -> Notice {
-    Notice::Attached(Attachment {
+fn attached(path: &str) -> UiNotice {
+    UiNotice::Attached(ImageAttachment {
         path: PathBuf::from(path),
         image: Image::Base64 {
             media_type: "image/png".to_owned(),
@@ -187,8 +189,8 @@ fn picture(path: &str) -> Notice {
     })
 }
 
-fn opened(origin: Origin, history: Vec<EventKind>) -> Notice {
-    Notice::Opened(Box::new(Opened {
+fn opened(origin: SessionOrigin, history: Vec<EventKind>) -> UiNotice {
+    UiNotice::Opened(Box::new(OpenedSession {
         origin,
         history: history.into_iter().map(event).collect(),
         model: "model".to_owned(),
@@ -196,17 +198,17 @@ fn opened(origin: Origin, history: Vec<EventKind>) -> Notice {
     }))
 }
 
-fn here(history: Vec<EventKind>) -> Notice {
+fn opened_local(history: Vec<EventKind>) -> UiNotice {
     opened(
-        Origin::Here {
+        SessionOrigin::Here {
             session: Some(session()),
         },
         history,
     )
 }
 
-fn failed(what: &str) -> Notice {
-    Notice::Failed {
+fn failed(what: &str) -> UiNotice {
+    UiNotice::Failed {
         what: what.to_owned(),
         hint: None,
     }

@@ -8,16 +8,16 @@ use unicode_width::UnicodeWidthStr;
 
 use super::put;
 use crate::amount;
-use crate::app::{App, Focus};
-use crate::status::FRAME;
+use crate::app::{AppFocus, TuiApp};
+use crate::status::ANIMATION_INTERVAL;
 use crate::text::fit;
 
 /// Label of a queued message.
-const MARK: &str = "next  ";
+const QUEUE_LABEL: &str = "next  ";
 /// Slow, and made of characters that every font has.
 const SPINNER: [&str; 6] = ["·  ", "·· ", "···", " ··", "  ·", "   "];
 
-pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw_queue(app: &TuiApp, area: Rect, buffer: &mut Buffer) {
     let theme = &app.theme;
     let rows = usize::from(area.height);
     let shown = if app.queue.len() > rows {
@@ -25,10 +25,10 @@ pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
     } else {
         app.queue.len()
     };
-    let room = usize::from(area.width).saturating_sub(MARK.width());
+    let room = usize::from(area.width).saturating_sub(QUEUE_LABEL.width());
     let line = |words: &str| {
         Line::from(vec![
-            Span::styled(MARK, theme.accent.patch(theme.dim)),
+            Span::styled(QUEUE_LABEL, theme.accent.patch(theme.dim)),
             Span::styled(fit(words, room), theme.dim),
         ])
     };
@@ -47,16 +47,16 @@ pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Returns the cursor position while a query is being typed here.
-pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+pub(super) fn draw(app: &TuiApp, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     if area.is_empty() {
         return None;
     }
     match &app.focus {
-        Focus::Editor => {
-            put(&working(app, area.width), area, 0, buffer);
+        AppFocus::Editor => {
+            put(&activity_line(app, area.width), area, 0, buffer);
             None
         }
-        Focus::Browse => {
+        AppFocus::Browse => {
             let line = Line::styled(
                 "↑↓ choose · enter opens · d changes · y copies · / looks for words · esc back",
                 app.theme.dim,
@@ -64,25 +64,25 @@ pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) -> Option<Positio
             put(&line, area, 0, buffer);
             None
         }
-        Focus::Search { words } => {
+        AppFocus::Search { words } => {
             let found = match app.transcript.match_position() {
                 _ if words.is_empty() => "on the page".to_owned(),
                 Some((at, all)) if all > 0 => format!("{at} of {all}"),
                 _ => "not found".to_owned(),
             };
             let rest = format!("{found} · ↑↓ other places · enter looks at them · esc back");
-            Some(asking(app, "look for ", words, &rest, area, buffer))
+            Some(draw_query(app, "look for ", words, &rest, area, buffer))
         }
-        Focus::Recall { words } => {
+        AppFocus::Recall { words } => {
             let rest = "ctrl-r older · enter takes it · esc back";
-            Some(asking(app, "said before ", words, rest, area, buffer))
+            Some(draw_query(app, "said before ", words, rest, area, buffer))
         }
     }
 }
 
 /// Draws a line with a query that is being typed. Returns the cursor position.
-fn asking(
-    app: &App,
+fn draw_query(
+    app: &TuiApp,
     name: &str,
     words: &str,
     rest: &str,
@@ -123,10 +123,10 @@ pub(super) fn tail(words: &str, room: usize) -> String {
     tail
 }
 
-fn working(app: &App, width: u16) -> Line<'static> {
+fn activity_line(app: &TuiApp, width: u16) -> Line<'static> {
     let theme = &app.theme;
     let status = &app.status;
-    let frame = app.now.as_millis() / FRAME.as_millis();
+    let frame = app.now.as_millis() / ANIMATION_INTERVAL.as_millis();
     let spinner = SPINNER[usize::try_from(frame % SPINNER.len() as u128).unwrap_or(0)];
     let elapsed = amount::time(status.elapsed().unwrap_or_default());
     let usage = status.activity.usage;

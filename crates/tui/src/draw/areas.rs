@@ -2,19 +2,19 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::{App, Focus};
-use crate::question::{Fit, Panel, Setting};
+use crate::app::{AppFocus, TuiApp};
+use crate::question::{PanelContext, QuestionFit, QuestionPanel};
 
 /// Minimum screen height for rules around the editor.
-const RULED: u16 = 8;
+const MIN_RULED_HEIGHT: u16 = 8;
 /// Minimum screen height for showing queued messages.
-const QUEUED: u16 = 12;
-const MOST_QUEUED: usize = 3;
+const MIN_QUEUE_HEIGHT: u16 = 12;
+const MAX_SHOWN_QUEUED: usize = 3;
 /// Width of the prompt mark before the text of the editor.
-pub(super) const MARK: u16 = 2;
+pub(super) const PROMPT_WIDTH: u16 = 2;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Areas {
+pub(crate) struct ScreenAreas {
     /// The transcript. Its last column is for the scroll bar.
     pub(crate) page: Rect,
     pub(super) queue: Rect,
@@ -29,14 +29,14 @@ pub(crate) struct Areas {
     /// Everything but the status: the area of an overlay.
     pub(crate) front: Rect,
     /// How much of the question is visible.
-    pub(crate) fit: Fit,
+    pub(crate) fit: QuestionFit,
 }
 
 /// Allocates from the bottom up, so that the page gets the remaining rows.
-pub(crate) fn areas(app: &App) -> Areas {
+pub(crate) fn screen_areas(app: &TuiApp) -> ScreenAreas {
     let screen = Rect::new(0, 0, app.width, app.height);
     if screen.is_empty() {
-        return Areas::default();
+        return ScreenAreas::default();
     }
     let mut left = screen;
     let mut take = |height: u16| {
@@ -48,28 +48,28 @@ pub(crate) fn areas(app: &App) -> Areas {
         1 => take(0),
         _ => take(super::status::height(app)),
     };
-    let rules = if app.height >= RULED { 2 } else { 0 };
+    let rules = if app.height >= MIN_RULED_HEIGHT { 2 } else { 0 };
     let most = (u32::from(app.height) * 2 / 5).max(1);
     let most = u16::try_from(most).unwrap_or(u16::MAX);
     let rows = app.editor.height(text_width(app.width)).clamp(1, most);
     let editor = take(rows + rules);
-    let panel = panel(app, left_after(screen, &[status, editor]));
+    let panel = panel(app, remaining_height(screen, &[status, editor]));
     let question = take(u16::try_from(panel.lines.len()).unwrap_or(u16::MAX));
-    let has_line = app.height >= RULED - 2 && has_line(app) && question.is_empty();
+    let has_line = app.height >= MIN_RULED_HEIGHT - 2 && has_line(app) && question.is_empty();
     let line = take(u16::from(has_line));
-    let queued = if app.height >= QUEUED {
-        app.queue.len().min(MOST_QUEUED)
+    let queued = if app.height >= MIN_QUEUE_HEIGHT {
+        app.queue.len().min(MAX_SHOWN_QUEUED)
     } else {
         0
     };
     let queue = take(u16::try_from(queued).unwrap_or(u16::MAX));
     let text = Rect {
-        x: editor.x + MARK.min(editor.width),
+        x: editor.x + PROMPT_WIDTH.min(editor.width),
         y: editor.y + rules / 2,
         width: text_width(app.width),
         height: editor.height.saturating_sub(rules),
     };
-    Areas {
+    ScreenAreas {
         page: left,
         queue,
         line,
@@ -82,7 +82,7 @@ pub(crate) fn areas(app: &App) -> Areas {
             ..screen
         },
         fit: match app.overlay {
-            Some(_) => Fit::Hidden,
+            Some(_) => QuestionFit::Hidden,
             None => panel.fit,
         },
     }
@@ -94,21 +94,21 @@ pub(crate) fn page_width(page: Rect) -> u16 {
 }
 
 fn text_width(width: u16) -> u16 {
-    width.saturating_sub(MARK).max(1)
+    width.saturating_sub(PROMPT_WIDTH).max(1)
 }
 
-fn left_after(screen: Rect, taken: &[Rect]) -> u16 {
+fn remaining_height(screen: Rect, taken: &[Rect]) -> u16 {
     let taken: u16 = taken.iter().map(|area| area.height).sum();
     screen.height.saturating_sub(taken)
 }
 
-fn has_line(app: &App) -> bool {
-    app.is_busy() || app.focus != Focus::Editor
+fn has_line(app: &TuiApp) -> bool {
+    app.is_busy() || app.focus != AppFocus::Editor
 }
 
 /// The question, laid out for at most `height` lines.
-pub(super) fn panel(app: &App, height: u16) -> Panel {
-    app.questions.panel(Setting {
+pub(super) fn panel(app: &TuiApp, height: u16) -> QuestionPanel {
+    app.questions.panel(PanelContext {
         now: app.now,
         is_free: app.is_free(),
         width: app.width,

@@ -6,18 +6,18 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget};
 use unicode_width::UnicodeWidthStr;
 
-use super::areas::MARK;
-use super::{Areas, put};
+use super::areas::PROMPT_WIDTH;
+use super::{ScreenAreas, put};
 use crate::amount::some;
-use crate::app::{App, Focus};
-use crate::editor::{Completion, Kind, Row};
+use crate::app::{AppFocus, TuiApp};
+use crate::editor::{Completion, CompletionRow, RowPieceKind};
 use crate::text::{clean, fit};
 
 /// Completion rows visible at once.
-const ROWS: u16 = 8;
+const MAX_SHOWN_COMPLETIONS: u16 = 8;
 
 /// Returns the cursor position if the editor has the focus.
-pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Position> {
+pub(super) fn draw(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Buffer) -> Option<Position> {
     let (area, text) = (areas.editor, areas.text);
     if area.is_empty() {
         return None;
@@ -37,11 +37,11 @@ pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Posi
         put(&rule(view.above, "↑"), area, 0, buffer);
         put(&rule(view.below, "↓"), area, area.height - 1, buffer);
     }
-    let is_here = app.focus == Focus::Editor;
+    let is_here = app.focus == AppFocus::Editor;
     let mark = Rect {
         y: text.y,
         height: text.height,
-        width: MARK.min(area.width),
+        width: PROMPT_WIDTH.min(area.width),
         ..area
     };
     let style = if is_here { theme.accent } else { theme.dim };
@@ -49,8 +49,8 @@ pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Posi
     for (row, pieces) in (0..text.height).zip(&view.rows) {
         let spans = pieces.iter().map(|piece| {
             let style = match piece.kind {
-                Kind::Text => theme.text,
-                Kind::Unit => theme.code,
+                RowPieceKind::Text => theme.text,
+                RowPieceKind::Unit => theme.code,
             };
             Span::styled(clean(&piece.text).into_owned(), style)
         });
@@ -72,9 +72,9 @@ pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Posi
     is_here.then_some(cursor)
 }
 
-fn placeholder(app: &App) -> &'static str {
+fn placeholder(app: &TuiApp) -> &'static str {
     match () {
-        () if app.focus == Focus::Browse => "type to write",
+        () if app.focus == AppFocus::Browse => "type to write",
         () if app.is_busy() => "write the next message: it is sent when this turn is done",
         () if app.transcript.is_empty() => "what do you want done?",
         () => "",
@@ -82,12 +82,12 @@ fn placeholder(app: &App) -> &'static str {
 }
 
 /// Draws over the page, directly above the editor.
-pub(super) fn draw_completion(app: &App, areas: &Areas, buffer: &mut Buffer) {
+pub(super) fn draw_completion(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Buffer) {
     let Some(completion) = app.completion().filter(|shown| !shown.rows.is_empty()) else {
         return;
     };
     let rows = u16::try_from(completion.rows.len()).unwrap_or(u16::MAX);
-    let height = rows.min(ROWS).min(areas.editor.y);
+    let height = rows.min(MAX_SHOWN_COMPLETIONS).min(areas.editor.y);
     let area = Rect {
         y: areas.editor.y - height,
         height,
@@ -111,8 +111,8 @@ fn first_row(completion: &Completion, height: usize) -> usize {
 }
 
 fn completion_line(
-    app: &App,
-    row: &Row,
+    app: &TuiApp,
+    row: &CompletionRow,
     is_chosen: bool,
     column: usize,
     width: usize,

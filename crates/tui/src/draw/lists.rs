@@ -6,21 +6,21 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::picker::{counted, list, panes, words_line};
+use super::picker::{count_text, list, panes, words_line};
 use super::put;
-use super::viewer::{frame, hints};
+use super::viewer::{draw_hints, frame};
 use crate::amount;
-use crate::app::App;
-use crate::overlay::{Jobs, Models, Sessions};
+use crate::app::TuiApp;
+use crate::overlay::{JobPicker, ModelPicker, SessionPicker};
 use crate::port::{JobRow, SessionRow};
 use crate::text::{fit, wrap_prose};
 
 /// Maximum number of preview lines that are laid out.
-const PREVIEW: usize = 400;
+const MAX_PREVIEW_LINES: usize = 400;
 
 pub(super) fn draw_sessions(
-    sessions: &Sessions,
-    app: &App,
+    sessions: &SessionPicker,
+    app: &TuiApp,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
@@ -29,7 +29,7 @@ pub(super) fn draw_sessions(
     frame(
         app,
         "sessions",
-        &counted(picker, "session"),
+        &count_text(picker, "session"),
         "",
         area,
         buffer,
@@ -41,18 +41,25 @@ pub(super) fn draw_sessions(
         preview(chosen, sessions.preview(), app, panes.preview, buffer);
     }
     let keys = "type to look for words · ↑↓ choose · enter opens · esc close";
-    hints(app, keys, area, buffer);
+    draw_hints(app, keys, area, buffer);
     Some(words_line(picker.words(), app, panes.words, buffer))
 }
 
 pub(super) fn draw_jobs(
-    jobs: &Jobs,
-    app: &App,
+    jobs: &JobPicker,
+    app: &TuiApp,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
     let panes = panes(area, false);
-    frame(app, "jobs", &counted(&jobs.picker, "job"), "", area, buffer);
+    frame(
+        app,
+        "jobs",
+        &count_text(&jobs.picker, "job"),
+        "",
+        area,
+        buffer,
+    );
     let row = |row: &JobRow, style| job_line(row, app, panes.list.width, style);
     list(
         &jobs.picker,
@@ -63,13 +70,13 @@ pub(super) fn draw_jobs(
         buffer,
     );
     let keys = "type to look for words · ↑↓ choose · enter follows · esc close";
-    hints(app, keys, area, buffer);
+    draw_hints(app, keys, area, buffer);
     Some(words_line(jobs.picker.words(), app, panes.words, buffer))
 }
 
 pub(super) fn draw_models(
-    models: &Models,
-    app: &App,
+    models: &ModelPicker,
+    app: &TuiApp,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
@@ -77,7 +84,7 @@ pub(super) fn draw_models(
     frame(
         app,
         "models",
-        &counted(&models.picker, "model"),
+        &count_text(&models.picker, "model"),
         "",
         area,
         buffer,
@@ -95,12 +102,12 @@ pub(super) fn draw_models(
     };
     list(&models.picker, app, panes, &nothing, row, buffer);
     let keys = "type to look for words, or a name · ↑↓ choose · enter takes it · esc close";
-    hints(app, keys, area, buffer);
+    draw_hints(app, keys, area, buffer);
     Some(words_line(models.picker.words(), app, panes.words, buffer))
 }
 
 /// Age, turns, cost, outcome, title: as many as fit.
-fn session_line(row: &SessionRow, app: &App, width: u16, style: Style) -> Line<'static> {
+fn session_line(row: &SessionRow, app: &TuiApp, width: u16, style: Style) -> Line<'static> {
     let theme = &app.theme;
     let width = usize::from(width);
     let mut spans = vec![Span::styled(
@@ -128,7 +135,7 @@ fn session_line(row: &SessionRow, app: &App, width: u16, style: Style) -> Line<'
     Line::from(spans)
 }
 
-fn job_line(row: &JobRow, app: &App, width: u16, style: Style) -> Line<'static> {
+fn job_line(row: &JobRow, app: &TuiApp, width: u16, style: Style) -> Line<'static> {
     let theme = &app.theme;
     let width = usize::from(width);
     let job: String = row.job.to_string().chars().take(8).collect();
@@ -156,13 +163,13 @@ fn job_line(row: &JobRow, app: &App, width: u16, style: Style) -> Line<'static> 
     Line::from(spans)
 }
 
-fn age(app: &App, then: Timestamp) -> String {
+fn age(app: &TuiApp, then: Timestamp) -> String {
     let now = app.clock().unwrap_or(Timestamp::MIN);
     amount::age(now, then)
 }
 
 /// Workspace and model of a session, and the end of its text.
-fn preview(row: &SessionRow, text: Option<&str>, app: &App, area: Rect, buffer: &mut Buffer) {
+fn preview(row: &SessionRow, text: Option<&str>, app: &TuiApp, area: Rect, buffer: &mut Buffer) {
     let theme = &app.theme;
     if area.is_empty() {
         return;
@@ -190,7 +197,7 @@ fn preview(row: &SessionRow, text: Option<&str>, app: &App, area: Rect, buffer: 
         None => vec![Line::styled("…", theme.dim)],
         Some(text) => {
             let all: Vec<&str> = text.lines().collect();
-            let last = &all[all.len().saturating_sub(PREVIEW)..];
+            let last = &all[all.len().saturating_sub(MAX_PREVIEW_LINES)..];
             let laid = last
                 .iter()
                 .flat_map(|line| wrap_prose(line, area.width, theme.text));

@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::{Areas, page_width, put, welcome};
-use crate::app::App;
+use super::{ScreenAreas, page_width, put, welcome};
+use crate::app::TuiApp;
 
-pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) {
+pub(super) fn draw(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Buffer) {
     let page = areas.page;
     let text = Rect {
         width: page_width(page),

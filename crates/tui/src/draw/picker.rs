@@ -11,26 +11,26 @@ use super::activity::tail;
 use super::put;
 use super::viewer::margins;
 use crate::amount;
-use crate::app::App;
-use crate::overlay::{Picker, State};
+use crate::app::TuiApp;
+use crate::overlay::{Picker, PickerState};
 use crate::text::wrap_prose;
 
 /// Minimum width for a preview beside the list.
-const BESIDE: u16 = 100;
+const MIN_WIDTH_FOR_PREVIEW_BESIDE: u16 = 100;
 /// Label before the query.
-const MARK: &str = "look for ";
+const QUERY_LABEL: &str = "look for ";
 /// Minimum list height for a preview below the list.
-const BELOW: u16 = 14;
+const MIN_HEIGHT_FOR_PREVIEW_BELOW: u16 = 14;
 
 /// The areas of a picker.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Panes {
+pub(crate) struct PickerPanes {
     pub(super) words: Rect,
     pub(crate) list: Rect,
     pub(super) preview: Rect,
 }
 
-pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
+pub(crate) fn panes(area: Rect, has_preview: bool) -> PickerPanes {
     let (above, below) = margins(area);
     let inner = Rect {
         y: area.y + above,
@@ -47,7 +47,7 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
         ..inner
     };
     let mut preview = Rect::default();
-    if has_preview && area.width >= BESIDE {
+    if has_preview && area.width >= MIN_WIDTH_FOR_PREVIEW_BESIDE {
         let width = area.width / 5 * 2;
         preview = Rect {
             x: area.right() - width,
@@ -55,7 +55,7 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
             ..inner
         };
         list.width -= width + 2;
-    } else if has_preview && list.height >= BELOW {
+    } else if has_preview && list.height >= MIN_HEIGHT_FOR_PREVIEW_BELOW {
         let height = list.height / 2;
         preview = Rect {
             y: list.bottom() - height,
@@ -64,7 +64,7 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
         };
         list.height -= height;
     }
-    Panes {
+    PickerPanes {
         words,
         list,
         preview,
@@ -72,25 +72,27 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
 }
 
 /// The number of rows, and how many of them match the query.
-pub(super) fn counted<Row>(picker: &Picker<Row>, one: &str) -> String {
+pub(super) fn count_text<Row>(picker: &Picker<Row>, one: &str) -> String {
     let (kept, all) = picker.counts();
     let many = format!("{one}s");
     match picker.state() {
-        State::Here if kept < all => format!("{kept} of {}", amount::some(all as u64, one, &many)),
-        State::Here => amount::some(all as u64, one, &many),
-        State::Waiting | State::Failed(_) => String::new(),
+        PickerState::Here if kept < all => {
+            format!("{kept} of {}", amount::some(all as u64, one, &many))
+        }
+        PickerState::Here => amount::some(all as u64, one, &many),
+        PickerState::Waiting | PickerState::Failed(_) => String::new(),
     }
 }
 
 /// Draws the query. Returns the cursor position.
-pub(super) fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer) -> Position {
+pub(super) fn words_line(words: &str, app: &TuiApp, area: Rect, buffer: &mut Buffer) -> Position {
     let shown = tail(
         words,
-        usize::from(area.width).saturating_sub(MARK.width() + 1),
+        usize::from(area.width).saturating_sub(QUERY_LABEL.width() + 1),
     );
-    let column = u16::try_from(shown.width() + MARK.width()).unwrap_or(u16::MAX);
+    let column = u16::try_from(shown.width() + QUERY_LABEL.width()).unwrap_or(u16::MAX);
     let line = Line::from(vec![
-        Span::styled(MARK, app.theme.accent),
+        Span::styled(QUERY_LABEL, app.theme.accent),
         Span::styled(shown, app.theme.text),
     ]);
     put(&line, area, 0, buffer);
@@ -101,8 +103,8 @@ pub(super) fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer
 /// Draws the visible rows, or the reason why there are none.
 pub(super) fn list<Row>(
     picker: &Picker<Row>,
-    app: &App,
-    panes: Panes,
+    app: &TuiApp,
+    panes: PickerPanes,
     nothing: &str,
     line: impl Fn(&Row, Style) -> Line<'static>,
     buffer: &mut Buffer,
@@ -110,10 +112,10 @@ pub(super) fn list<Row>(
     let theme = &app.theme;
     let (kept, _) = picker.counts();
     let words = match picker.state() {
-        State::Waiting => Some(("looking …".to_owned(), theme.dim)),
-        State::Failed(reason) => Some((reason.clone(), theme.bad)),
-        State::Here if kept == 0 => Some((nothing.to_owned(), theme.dim)),
-        State::Here => None,
+        PickerState::Waiting => Some(("looking …".to_owned(), theme.dim)),
+        PickerState::Failed(reason) => Some((reason.clone(), theme.bad)),
+        PickerState::Here if kept == 0 => Some((nothing.to_owned(), theme.dim)),
+        PickerState::Here => None,
     };
     if let Some((words, style)) = words {
         let lines = wrap_prose(&words, panes.list.width, style);

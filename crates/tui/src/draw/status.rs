@@ -5,19 +5,19 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::put;
-use crate::app::{App, Focus};
-use crate::status::{Part, bar};
+use crate::app::{AppFocus, TuiApp};
+use crate::status::{StatusPart, status_bar};
 use crate::text::fit;
 
 /// Minimum screen height for two status lines.
-const ROOMY: u16 = 20;
+const MIN_HEIGHT_FOR_TWO_LINES: u16 = 20;
 
-pub(super) fn height(app: &App) -> u16 {
-    u16::try_from(bar_of(app).len()).unwrap_or(1).max(1)
+pub(super) fn height(app: &TuiApp) -> u16 {
+    u16::try_from(status_lines(app).len()).unwrap_or(1).max(1)
 }
 
-pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-    let mut lines = bar_of(app);
+pub(super) fn draw(app: &TuiApp, area: Rect, buffer: &mut Buffer) {
+    let mut lines = status_lines(app);
     if let Some(hint) = app.hint()
         && let Some(first) = lines.first_mut()
     {
@@ -28,13 +28,17 @@ pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn bar_of(app: &App) -> Vec<Line<'static>> {
-    let most = if app.height >= ROOMY { 2 } else { 1 };
-    bar(&app.status, more(app), app.width, most, &app.theme)
+fn status_lines(app: &TuiApp) -> Vec<Line<'static>> {
+    let most = if app.height >= MIN_HEIGHT_FOR_TWO_LINES {
+        2
+    } else {
+        1
+    };
+    status_bar(&app.status, extra_parts(app), app.width, most, &app.theme)
 }
 
 /// Parts from the rest of the UI.
-fn more(app: &App) -> Vec<Part> {
+fn extra_parts(app: &TuiApp) -> Vec<StatusPart> {
     let mut parts = Vec::new();
     if app.questions.is_hidden() {
         let waits = match app.questions.len() {
@@ -47,23 +51,23 @@ fn more(app: &App) -> Vec<Part> {
             "make the window larger"
         };
         let style = app.theme.warn.patch(app.theme.strong);
-        parts.push(Part::new(0, style, format!("{waits}: {how}")).or(waits));
+        parts.push(StatusPart::new(0, style, format!("{waits}: {how}")).or(waits));
     }
     if !app.transcript.is_following() && app.overlay.is_none() {
-        let words = if app.transcript.new_below() {
+        let words = if app.transcript.has_new_below() {
             "↓ new below"
         } else {
             "↑ scrolled"
         };
-        parts.push(Part::new(1, app.theme.accent, words));
+        parts.push(StatusPart::new(1, app.theme.accent, words));
     }
-    let is_said_above = matches!(app.focus, Focus::Search { .. });
+    let is_said_above = matches!(app.focus, AppFocus::Search { .. });
     if let Some((at, all)) = app.transcript.match_position()
         && all > 0
         && !is_said_above
     {
         let words = format!("place {at} of {all}");
-        parts.push(Part::new(3, app.theme.accent, words));
+        parts.push(StatusPart::new(3, app.theme.accent, words));
     }
     parts
 }

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::activity::tail;
 use super::page::thumb;
 use super::put;
-use crate::app::App;
+use crate::app::TuiApp;
 use crate::overlay::Viewer;
 use crate::text::fit;
 
@@ -34,7 +34,7 @@ pub(super) fn margins(area: Rect) -> (u16, u16) {
 
 pub(super) fn draw(
     viewer: &Viewer,
-    app: &App,
+    app: &TuiApp,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
@@ -62,7 +62,7 @@ pub(super) fn draw(
                 height: 1,
                 ..body
             };
-            mark_words(&viewer.search().words, row, app, buffer);
+            highlight_matches(&viewer.search().words, row, app, buffer);
         }
     }
     if body.width < area.width {
@@ -83,7 +83,7 @@ pub(super) fn draw(
     };
     if search.is_being_written {
         let rest = format!("{found}  enter looks at the places · esc ends");
-        return asked("look for ", &search.words, &rest, app, area, buffer);
+        return draw_query("look for ", &search.words, &rest, app, area, buffer);
     }
     let tab = match viewer.part_name() {
         Some(name) => format!("tab next {name} · "),
@@ -94,13 +94,13 @@ pub(super) fn draw(
     } else {
         format!("{found}  n N other places · esc ends")
     };
-    hints(app, &keys, area, buffer);
+    draw_hints(app, &keys, area, buffer);
     None
 }
 
 /// Draws the title, the summary beside it, and the rules.
 pub(super) fn frame(
-    app: &App,
+    app: &TuiApp,
     title: &str,
     summary: &str,
     right: &str,
@@ -132,7 +132,7 @@ pub(super) fn frame(
 }
 
 /// Draws the key hints at the bottom.
-pub(super) fn hints(app: &App, keys: &str, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw_hints(app: &TuiApp, keys: &str, area: Rect, buffer: &mut Buffer) {
     if margins(area).1 > 0 {
         let keys = fit(keys, usize::from(area.width));
         put(
@@ -145,11 +145,11 @@ pub(super) fn hints(app: &App, keys: &str, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Draws a query that is being typed at the bottom. Returns the cursor position.
-fn asked(
+fn draw_query(
     name: &str,
     words: &str,
     rest: &str,
-    app: &App,
+    app: &TuiApp,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
@@ -171,7 +171,7 @@ fn asked(
 }
 
 /// Highlights the matches on a row that has been drawn.
-fn mark_words(words: &str, row: Rect, app: &App, buffer: &mut Buffer) {
+fn highlight_matches(words: &str, row: Rect, app: &TuiApp, buffer: &mut Buffer) {
     let row = row.intersection(*buffer.area());
     if words.is_empty() || row.is_empty() {
         return;

@@ -2,19 +2,19 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::app::App;
-use crate::status::Walls;
+use crate::app::TuiApp;
+use crate::status::WallsStatus;
 use crate::text::{fit, wrap_words};
 
-const COLUMN: &str = "          ";
-const WAYS: [(&str, &str); 4] = [
+const VALUE_INDENT: &str = "          ";
+const TIPS: [(&str, &str); 4] = [
     ("say", "what you want done, and press enter"),
     ("@ /", "@ names a file, / lists the commands"),
     ("tab", "goes to the page: open a call, copy, look for words"),
     ("esc", "interrupts; /undo takes a turn back, files too"),
 ];
 
-pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
+pub(super) fn lines(app: &TuiApp, width: u16) -> Vec<Line<'static>> {
     let theme = &app.theme;
     let status = &app.status;
     let mut lines = vec![Line::from(vec![
@@ -24,9 +24,9 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     lines.push(Line::default());
     let mut fact = |name: &str, value: Span<'static>| {
         let line = Line::from(vec![Span::styled(format!("  {name:<8}"), theme.dim), value]);
-        lines.extend(wrap_words(&line, width, COLUMN));
+        lines.extend(wrap_words(&line, width, VALUE_INDENT));
     };
-    let room = usize::from(width).saturating_sub(COLUMN.len());
+    let room = usize::from(width).saturating_sub(VALUE_INDENT.len());
     if !status.workspace.is_empty() {
         let folder = fit(&status.workspace, room.max(8));
         fact("folder", Span::styled(folder, theme.text));
@@ -48,7 +48,7 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
                 "NO SANDBOX: commands run on this machine as you, with your files and network",
                 theme.bad.patch(theme.strong),
             ),
-            Some(walls) => Span::styled(protection(walls), theme.text),
+            Some(walls) => Span::styled(walls_summary(walls), theme.text),
         },
     );
     if let Some(walls) = &status.walls
@@ -58,18 +58,18 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
         fact("chosen", Span::styled(walls.reason.clone(), theme.dim));
     }
     lines.push(Line::default());
-    for (key, words) in WAYS {
+    for (key, words) in TIPS {
         let line = Line::from(vec![
             Span::styled(format!("  {key:<8}"), theme.accent),
             Span::styled(words, theme.text),
         ]);
-        lines.extend(wrap_words(&line, width, COLUMN));
+        lines.extend(wrap_words(&line, width, VALUE_INDENT));
     }
     lines
 }
 
 /// How commands are isolated from the machine, in one sentence.
-fn protection(walls: &Walls) -> String {
+fn walls_summary(walls: &WallsStatus) -> String {
     let mut parts = walls.names.clone();
     parts.push(match (walls.network.as_slice(), walls.asks) {
         ([], false) => "no network".to_owned(),

@@ -1,34 +1,34 @@
 //! Opens and closes pasted blocks.
 
-use super::unit::Unit;
-use super::{Editor, LINES};
+use super::embed::Embed;
+use super::{Editor, MAX_EDITABLE_LINES};
 
 impl Editor {
     /// Opens the pasted block at the cursor, or closes the opened block that ends there.
     pub(super) fn toggle_block(&mut self) -> bool {
         let (row, column) = self.cursor();
-        let (before, after) = self.around();
+        let (before, after) = self.line_around_cursor();
         let unit_of = |letter: Option<char>| match self.units.get(letter?)? {
-            Unit::Pasted { text, lines, .. } => Some((text.clone(), *lines)),
-            Unit::Image(_) => None,
+            Embed::Pasted { text, lines, .. } => Some((text.clone(), *lines)),
+            Embed::Image(_) => None,
         };
         let left = unit_of(before.chars().next_back());
         let right = unit_of(after.chars().next());
         if let Some((text, lines)) = left.clone().or(right) {
-            if lines > LINES || self.is_full(text.len()) {
+            if lines > MAX_EDITABLE_LINES || self.is_full(text.len()) {
                 return true;
             }
             let at = column - usize::from(left.is_some());
-            if self.go(row, at) {
+            if self.move_to(row, at) {
                 self.delete(1);
                 self.area.insert_str(&text);
             }
             return true;
         }
-        let Some(mark) = self.opened() else {
+        let Some(mark) = self.opened_block() else {
             return false;
         };
-        let Some(Unit::Pasted { text, .. }) = self.units.get(mark).cloned() else {
+        let Some(Embed::Pasted { text, .. }) = self.units.get(mark).cloned() else {
             return false;
         };
         let rows = text.matches('\n').count();
@@ -41,7 +41,7 @@ impl Editor {
                 self.line(start_row).chars().count() - head
             }
         };
-        if self.go(start_row, start) {
+        if self.move_to(start_row, start) {
             self.delete(text.chars().count());
             self.area.insert_char(mark);
         }
@@ -49,11 +49,11 @@ impl Editor {
     }
 
     /// The opened block whose text ends at the cursor.
-    fn opened(&self) -> Option<char> {
+    fn opened_block(&self) -> Option<char> {
         let (row, _) = self.cursor();
-        let (before, _) = self.around();
+        let (before, _) = self.line_around_cursor();
         self.units.marks().find(|mark| {
-            let Some(Unit::Pasted { text, .. }) = self.units.get(*mark) else {
+            let Some(Embed::Pasted { text, .. }) = self.units.get(*mark) else {
                 return false;
             };
             let mut lines = text.rsplit('\n').enumerate().peekable();

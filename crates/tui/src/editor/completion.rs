@@ -1,21 +1,21 @@
 //! Completions for the word at the cursor. Pure.
 
-use super::finder::Finder;
-use crate::command::{COMMANDS, Slash};
+use super::fuzzy_finder::FuzzyFinder;
+use crate::command::{SLASH_COMMANDS, SlashCommandInfo};
 use crate::text::clean;
 
-const ROWS: usize = 50;
+const MAX_COMPLETIONS: usize = 50;
 
 /// Rows to choose from, drawn above the editor.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Completion {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<CompletionRow>,
     pub(crate) selected: usize,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: CompletionTarget,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct CompletionRow {
     pub(crate) label: String,
     pub(crate) description: String,
     /// Indices of the label's `char`s that match the query.
@@ -26,7 +26,7 @@ pub(crate) struct Row {
 
 /// What is being completed at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum CompletionTarget {
     /// The name of a command as typed so far, without its slash.
     Command(String),
     /// A command and its argument as typed so far.
@@ -35,7 +35,7 @@ pub(crate) enum Wanted {
     File(String),
 }
 
-impl Wanted {
+impl CompletionTarget {
     /// Parses the line of the cursor, split at the cursor.
     pub(crate) fn read(before: &str, after: &str, is_first_line: bool) -> Option<Self> {
         let is_at_end = after.chars().next().is_none_or(char::is_whitespace);
@@ -48,7 +48,7 @@ impl Wanted {
                 return (is_name && is_at_end).then(|| Self::Command(name.to_owned()));
             }
             Some(Some((name, argument))) => {
-                let known = COMMANDS.iter().find(|known| known.name == name);
+                let known = SLASH_COMMANDS.iter().find(|known| known.name == name);
                 let takes = known.filter(|known| ["load", "model", "attach"].contains(&known.name));
                 if let Some(known) = takes.filter(|_| after.trim().is_empty()) {
                     return Some(Self::Argument(known.name, argument.trim_start().to_owned()));
@@ -84,8 +84,8 @@ impl Wanted {
 }
 
 /// Commands that start with a word, then those that contain its letters.
-pub(crate) fn commands(word: &str) -> Vec<Row> {
-    let row = |slash: &Slash, matched: Vec<u32>| Row {
+pub(crate) fn complete_command(word: &str) -> Vec<CompletionRow> {
+    let row = |slash: &SlashCommandInfo, matched: Vec<u32>| CompletionRow {
         label: match slash.argument {
             "" => format!("/{}", slash.name),
             argument => format!("/{} {argument}", slash.name),
@@ -97,17 +97,19 @@ pub(crate) fn commands(word: &str) -> Vec<Row> {
             _ => format!("/{} ", slash.name),
         },
     };
-    let begun = COMMANDS.iter().filter(|slash| slash.name.starts_with(word));
-    let mut rows: Vec<Row> = begun
+    let begun = SLASH_COMMANDS
+        .iter()
+        .filter(|slash| slash.name.starts_with(word));
+    let mut rows: Vec<CompletionRow> = begun
         .map(|slash| row(slash, (0..u32::try_from(word.len()).unwrap_or(0)).collect()))
         .collect();
-    let others = COMMANDS
+    let others = SLASH_COMMANDS
         .iter()
         .filter(|slash| !slash.name.starts_with(word));
-    let mut finder = Finder::new(others.map(|slash| slash.name.to_owned()).collect());
+    let mut finder = FuzzyFinder::new(others.map(|slash| slash.name.to_owned()).collect());
     finder.look_for(word);
     for (place, matched) in finder.best() {
-        let slash = COMMANDS
+        let slash = SLASH_COMMANDS
             .iter()
             .find(|slash| slash.name == finder.path(place));
         rows.extend(slash.map(|slash| row(slash, matched)));
@@ -116,8 +118,8 @@ pub(crate) fn commands(word: &str) -> Vec<Row> {
 }
 
 /// Arguments of a command. Both the name and the description are matched.
-pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
-    let row = |(name, about): &(String, String), matched: Vec<u32>| Row {
+pub(crate) fn complete_argument(known: &[(String, String)], word: &str) -> Vec<CompletionRow> {
+    let row = |(name, about): &(String, String), matched: Vec<u32>| CompletionRow {
         label: one_line(name),
         description: one_line(about),
         matched,
@@ -125,14 +127,14 @@ pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
     };
     let begun = |(name, _): &&(String, String)| name.starts_with(word);
     let letters = u32::try_from(word.chars().count()).unwrap_or(0);
-    let mut rows: Vec<Row> = known
+    let mut rows: Vec<CompletionRow> = known
         .iter()
         .filter(begun)
         .map(|known| row(known, (0..letters).collect()))
         .collect();
     let others: Vec<_> = known.iter().filter(|known| !begun(known)).collect();
     let both = others.iter().map(|(name, about)| format!("{name} {about}"));
-    let mut finder = Finder::new(both.collect());
+    let mut finder = FuzzyFinder::new(both.collect());
     finder.look_for(word);
     for (place, matched) in finder.best() {
         let known = others[place];
@@ -140,18 +142,18 @@ pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
         let matched = matched.into_iter().filter(|place| *place < end).collect();
         rows.push(row(known, matched));
     }
-    rows.truncate(ROWS);
+    rows.truncate(MAX_COMPLETIONS);
     rows
 }
 
 /// The best matches among the files searched so far.
-pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
+pub(crate) fn complete_file(finder: &mut FuzzyFinder, letters: &str) -> Vec<CompletionRow> {
     finder.look_for(letters);
     let mut rows = Vec::new();
     for (place, matched) in finder.best() {
         let path = finder.path(place);
         let label = one_line(path);
-        rows.push(Row {
+        rows.push(CompletionRow {
             words: if label.contains(' ') {
                 format!("@\"{label}\" ")
             } else {
@@ -163,7 +165,7 @@ pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
             label,
         });
     }
-    rows.truncate(ROWS);
+    rows.truncate(MAX_COMPLETIONS);
     rows
 }
 
@@ -177,15 +179,15 @@ mod tests {
 
     #[test]
     fn the_cursor_tells_what_is_wanted() {
-        fn check(before: &str, after: &str, expect: Option<Wanted>) {
+        fn check(before: &str, after: &str, expect: Option<CompletionTarget>) {
             assert_eq!(
-                Wanted::read(before, after, true),
+                CompletionTarget::read(before, after, true),
                 expect,
                 "{before}|{after}"
             );
         }
-        let command = |word: &str| Some(Wanted::Command(word.to_owned()));
-        let file = |word: &str| Some(Wanted::File(word.to_owned()));
+        let command = |word: &str| Some(CompletionTarget::Command(word.to_owned()));
+        let file = |word: &str| Some(CompletionTarget::File(word.to_owned()));
         check("/", "", command(""));
         check("/un", "", command("un"));
         check("/un", "do", None);
@@ -195,12 +197,12 @@ mod tests {
         check(
             "/load 2",
             "",
-            Some(Wanted::Argument("load", "2".to_owned())),
+            Some(CompletionTarget::Argument("load", "2".to_owned())),
         );
         check(
             "/model ",
             "",
-            Some(Wanted::Argument("model", String::new())),
+            Some(CompletionTarget::Argument("model", String::new())),
         );
         check("/model a", "b", None);
         check("/export @", "", file(""));
@@ -210,13 +212,13 @@ mod tests {
         check("see @src and", "", None);
         check("me@example.com", "", None);
         check("words", "", None);
-        assert_eq!(Wanted::read("/un", "", false), None);
+        assert_eq!(CompletionTarget::read("/un", "", false), None);
     }
 
     #[test]
     fn commands_are_offered_by_their_beginning_then_by_their_letters() {
         fn check(word: &str, expect: &[&str]) {
-            let rows = commands(word);
+            let rows = complete_command(word);
             let words: Vec<_> = rows.iter().map(|row| row.words.as_str()).collect();
             assert_eq!(words, expect, "{word}");
         }
@@ -224,8 +226,8 @@ mod tests {
         check("ud", &["/undo"]);
         check("load", &["/load "]);
         check("xyz", &[]);
-        assert_eq!(commands("").len(), COMMANDS.len());
-        assert_eq!(commands("ud")[0].matched, [1, 3]);
+        assert_eq!(complete_command("").len(), SLASH_COMMANDS.len());
+        assert_eq!(complete_command("ud")[0].matched, [1, 3]);
     }
 
     #[test]
@@ -236,7 +238,7 @@ mod tests {
         ];
         let known = known.map(|(name, about)| (name.to_owned(), about.to_owned()));
         let check = |word: &str, expect: &[&str]| {
-            let rows = arguments(&known, word);
+            let rows = complete_argument(&known, word);
             let words: Vec<_> = rows.iter().map(|row| row.words.as_str()).collect();
             assert_eq!(words, expect, "{word}");
         };
@@ -248,9 +250,13 @@ mod tests {
 
     #[test]
     fn paths_with_spaces_are_quoted() {
-        let mut finder = Finder::new(vec!["my notes.md".to_owned(), "a\u{1b}[31mb".to_owned()]);
-        assert_eq!(files(&mut finder, "notes")[0].words, "@\"my notes.md\" ");
-        let row = &files(&mut finder, "31")[0];
+        let mut finder =
+            FuzzyFinder::new(vec!["my notes.md".to_owned(), "a\u{1b}[31mb".to_owned()]);
+        assert_eq!(
+            complete_file(&mut finder, "notes")[0].words,
+            "@\"my notes.md\" "
+        );
+        let row = &complete_file(&mut finder, "31")[0];
         assert!(!row.words.contains('\u{1b}') && row.matched.is_empty());
     }
 }

@@ -2,21 +2,21 @@
 
 use protocol::Block;
 
-use super::unit::{Unit, Units, is_mark};
+use super::embed::{Embed, Embeds, is_mark};
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Draft {
+pub(crate) struct MessageDraft {
     /// Contains one private-use character per unit.
     pub(super) text: String,
-    pub(super) units: Units,
+    pub(super) units: Embeds,
 }
 
-impl Draft {
+impl MessageDraft {
     /// A draft of plain text.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            units: Units::default(),
+            units: Embeds::default(),
         }
     }
 
@@ -27,7 +27,7 @@ impl Draft {
 
     /// The full text, as the model reads it.
     pub(crate) fn full(&self) -> String {
-        self.units.spell(&self.text, Unit::words)
+        self.units.expand(&self.text, Embed::words)
     }
 
     /// The words outside pasted blocks.
@@ -41,7 +41,7 @@ impl Draft {
         let mut lines = self.text.trim().lines();
         let first = self
             .units
-            .spell(lines.next().unwrap_or_default(), Unit::label);
+            .expand(lines.next().unwrap_or_default(), Embed::label);
         match lines.count() {
             0 => first,
             1 => format!("{first} … 1 more line"),
@@ -62,7 +62,7 @@ impl Draft {
             .text
             .chars()
             .filter_map(|letter| match self.units.get(letter) {
-                Some(Unit::Image(attachment)) => Some(Block::Image {
+                Some(Embed::Image(attachment)) => Some(Block::Image {
                     source: attachment.image.clone(),
                 }),
                 _ => None,

@@ -1,29 +1,29 @@
 //! The history of sent messages. Pure.
 
-use super::draft::Draft;
+use super::draft::MessageDraft;
 
-const MOST: usize = 1_000;
+const MAX_HISTORY_LEN: usize = 1_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct MessageHistory {
     /// Sent messages, the newest last.
-    said: Vec<Draft>,
+    said: Vec<MessageDraft>,
     /// Index of the message that is shown.
     place: Option<usize>,
     /// The draft from before the history was opened.
-    kept: Draft,
+    kept: MessageDraft,
 }
 
-impl History {
+impl MessageHistory {
     /// Adds a sent message.
-    pub(crate) fn add(&mut self, draft: Draft) {
+    pub(crate) fn add(&mut self, draft: MessageDraft) {
         self.place = None;
         if draft.is_blank() {
             return;
         }
         self.said.retain(|other| *other != draft);
         self.said.push(draft);
-        if self.said.len() > MOST {
+        if self.said.len() > MAX_HISTORY_LEN {
             self.said.remove(0);
         }
     }
@@ -33,13 +33,16 @@ impl History {
     pub(crate) fn open(&mut self, prompts: impl IntoIterator<Item = String>) {
         self.place = None;
         let here = std::mem::take(&mut self.said);
-        for draft in prompts.into_iter().map(Draft::plain).chain(here) {
+        for draft in prompts.into_iter().map(MessageDraft::plain).chain(here) {
             self.add(draft);
         }
     }
 
     /// The previous message. Saves the draft on the first step.
-    pub(super) fn older(&mut self, written: impl FnOnce() -> Draft) -> Option<&Draft> {
+    pub(super) fn older(
+        &mut self,
+        written: impl FnOnce() -> MessageDraft,
+    ) -> Option<&MessageDraft> {
         let place = self.place.unwrap_or(self.said.len()).checked_sub(1)?;
         if self.place.is_none() {
             self.kept = written();
@@ -49,7 +52,7 @@ impl History {
     }
 
     /// The next message, and after the newest one the saved draft.
-    pub(super) fn newer(&mut self) -> Option<Draft> {
+    pub(super) fn newer(&mut self) -> Option<MessageDraft> {
         let place = self.place? + 1;
         match self.said.get(place) {
             Some(draft) => {
@@ -83,11 +86,15 @@ impl History {
         words: &str,
         from: Option<usize>,
         step: i32,
-    ) -> Option<(usize, Draft)> {
+    ) -> Option<(usize, MessageDraft)> {
         let is_exact = words.chars().any(char::is_uppercase);
         let small = words.to_lowercase();
         let has_words = |place: &usize| {
-            let said = self.said.get(*place).map(Draft::full).unwrap_or_default();
+            let said = self
+                .said
+                .get(*place)
+                .map(MessageDraft::full)
+                .unwrap_or_default();
             if is_exact {
                 said.contains(words)
             } else {

@@ -3,13 +3,13 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::unit::{Unit, Units, is_mark};
+use super::embed::{Embed, Embeds, is_mark};
 
-const TAB: usize = 4;
+const TAB_WIDTH: usize = 4;
 
 /// The part of a line that is one screen row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct RowSpan {
     /// Index of the line.
     pub(super) line: usize,
     /// Character range within the line.
@@ -21,63 +21,65 @@ pub(super) struct Span {
 
 /// A run of text within a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct RowPiece {
     pub(crate) text: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RowPieceKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RowPieceKind {
     Text,
     /// A pasted block or an image.
     Unit,
 }
 
 /// A grapheme, or a unit.
-struct Cell<'a> {
+struct TextCell<'a> {
     text: &'a str,
     /// Number of `char`s.
     letters: usize,
-    kind: CellKind<'a>,
+    kind: TextCellKind<'a>,
 }
 
-enum CellKind<'a> {
+enum TextCellKind<'a> {
     Letter,
     Space,
     Tab,
-    Unit(&'a Unit),
+    Unit(&'a Embed),
 }
 
-impl Cell<'_> {
+impl TextCell<'_> {
     fn width(&self, column: usize, most: usize) -> usize {
         match self.kind {
-            CellKind::Tab => TAB - column % TAB,
-            CellKind::Unit(unit) => unit.width().min(most),
-            CellKind::Letter | CellKind::Space => self.text.width(),
+            TextCellKind::Tab => TAB_WIDTH - column % TAB_WIDTH,
+            TextCellKind::Unit(unit) => unit.width().min(most),
+            TextCellKind::Letter | TextCellKind::Space => self.text.width(),
         }
     }
 
     fn is_space(&self) -> bool {
-        matches!(self.kind, CellKind::Space | CellKind::Tab)
+        matches!(self.kind, TextCellKind::Space | TextCellKind::Tab)
     }
 }
 
-fn cells<'a>(text: &'a str, units: &'a Units) -> impl Iterator<Item = Cell<'a>> {
+fn cells<'a>(text: &'a str, units: &'a Embeds) -> impl Iterator<Item = TextCell<'a>> {
     text.split_inclusive(is_mark).flat_map(move |part| {
         let mark = part.chars().next_back().filter(|letter| is_mark(*letter));
         let (words, mark) = part.split_at(part.len() - mark.map_or(0, char::len_utf8));
-        let unit = mark.chars().next().map(|letter| Cell {
+        let unit = mark.chars().next().map(|letter| TextCell {
             text: mark,
             letters: 1,
-            kind: units.get(letter).map_or(CellKind::Letter, CellKind::Unit),
+            kind: units
+                .get(letter)
+                .map_or(TextCellKind::Letter, TextCellKind::Unit),
         });
-        let letters = words.graphemes(true).map(|text| Cell {
+        let letters = words.graphemes(true).map(|text| TextCell {
             text,
             letters: text.chars().count(),
             kind: match text {
-                "\t" => CellKind::Tab,
-                " " => CellKind::Space,
-                _ => CellKind::Letter,
+                "\t" => TextCellKind::Tab,
+                " " => TextCellKind::Space,
+                _ => TextCellKind::Letter,
             },
         });
         letters.chain(unit)
@@ -85,9 +87,9 @@ fn cells<'a>(text: &'a str, units: &'a Units) -> impl Iterator<Item = Cell<'a>> 
 }
 
 /// The rows of one line. Spaces at the end of a row may extend beyond its width.
-pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<Span> {
+pub(super) fn wrap(line: usize, text: &str, units: &Embeds, width: usize) -> Vec<RowSpan> {
     let width = width.max(1);
-    let span = |(start, end): ((usize, usize), (usize, usize))| Span {
+    let span = |(start, end): ((usize, usize), (usize, usize))| RowSpan {
         line,
         start: start.1,
         end: end.1,
@@ -105,7 +107,7 @@ pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<
     // The last position at which a row may end, and its column.
     let mut stop = ((0, 0), 0);
     for cell in cells(text, units) {
-        let is_unit = matches!(cell.kind, CellKind::Unit(_));
+        let is_unit = matches!(cell.kind, TextCellKind::Unit(_));
         if is_unit {
             stop = (here, column);
         }
@@ -133,13 +135,13 @@ pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<
     rows.into_iter().map(span).collect()
 }
 
-impl Span {
+impl RowSpan {
     fn text<'a>(&self, line: &'a str) -> &'a str {
         line.get(self.bytes.0..self.bytes.1).unwrap_or_default()
     }
 
     /// The column of a character of the line.
-    pub(super) fn column(&self, line: &str, units: &Units, letter: usize, width: usize) -> usize {
+    pub(super) fn column(&self, line: &str, units: &Embeds, letter: usize, width: usize) -> usize {
         let mut column = 0;
         let mut place = self.start;
         for cell in cells(self.text(line), units) {
@@ -153,13 +155,13 @@ impl Span {
     }
 
     /// The character at a column, or the last one before it.
-    pub(super) fn letter(&self, line: &str, units: &Units, column: usize, width: usize) -> usize {
+    pub(super) fn letter(&self, line: &str, units: &Embeds, column: usize, width: usize) -> usize {
         let mut place = self.start;
         let mut at = 0;
         for cell in cells(self.text(line), units) {
             at += cell.width(at, width);
             // The end of a wrapped row is the beginning of the next.
-            if at > column || place + cell.letters >= self.end && self.goes_on(line) {
+            if at > column || place + cell.letters >= self.end && self.is_wrapped(line) {
                 break;
             }
             place += cell.letters;
@@ -167,11 +169,11 @@ impl Span {
         place
     }
 
-    fn goes_on(&self, line: &str) -> bool {
+    fn is_wrapped(&self, line: &str) -> bool {
         self.bytes.1 < line.len()
     }
 
-    pub(super) fn pieces(&self, line: &str, units: &Units, width: usize) -> Vec<Piece> {
+    pub(super) fn pieces(&self, line: &str, units: &Embeds, width: usize) -> Vec<RowPiece> {
         let mut pieces = Vec::new();
         let mut words = String::new();
         let mut column = 0;
@@ -182,26 +184,26 @@ impl Span {
             }
             column += wide;
             match cell.kind {
-                CellKind::Letter | CellKind::Space => words.push_str(cell.text),
-                CellKind::Tab => words.push_str(&" ".repeat(wide)),
-                CellKind::Unit(unit) => {
+                TextCellKind::Letter | TextCellKind::Space => words.push_str(cell.text),
+                TextCellKind::Tab => words.push_str(&" ".repeat(wide)),
+                TextCellKind::Unit(unit) => {
                     if !words.is_empty() {
-                        pieces.push(Piece {
+                        pieces.push(RowPiece {
                             text: std::mem::take(&mut words),
-                            kind: Kind::Text,
+                            kind: RowPieceKind::Text,
                         });
                     }
-                    pieces.push(Piece {
+                    pieces.push(RowPiece {
                         text: fitted(unit.label(), wide),
-                        kind: Kind::Unit,
+                        kind: RowPieceKind::Unit,
                     });
                 }
             }
         }
         if !words.is_empty() {
-            pieces.push(Piece {
+            pieces.push(RowPiece {
                 text: words,
-                kind: Kind::Text,
+                kind: RowPieceKind::Text,
             });
         }
         pieces
@@ -224,7 +226,7 @@ fn fitted(label: String, width: usize) -> String {
 }
 
 /// Number of `char`s of the grapheme that ends at a position in a line.
-pub(super) fn step_back(text: &str, units: &Units, place: usize) -> usize {
+pub(super) fn chars_before(text: &str, units: &Embeds, place: usize) -> usize {
     let mut at = 0;
     for cell in cells(text, units) {
         if at + cell.letters >= place {
@@ -236,7 +238,7 @@ pub(super) fn step_back(text: &str, units: &Units, place: usize) -> usize {
 }
 
 /// Number of `char`s of the grapheme that begins at a position in a line.
-pub(super) fn step_forward(text: &str, units: &Units, place: usize) -> usize {
+pub(super) fn chars_after(text: &str, units: &Embeds, place: usize) -> usize {
     let mut at = 0;
     for cell in cells(text, units) {
         at += cell.letters;

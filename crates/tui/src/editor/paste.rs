@@ -3,18 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::unit::is_mark;
+use super::embed::is_mark;
 use crate::text::clean;
 
 /// A paste beyond these limits is shown as one unit.
-const LINES: usize = 5;
-const LETTERS: usize = 500;
+const MAX_INLINE_LINES: usize = 5;
+const MAX_INLINE_CHARS: usize = 500;
 
-const PICTURES: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
+const IMAGE_EXTENSIONS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 
 /// Sanitises a paste: no control characters, `
 /// ` as line end.
-pub(super) fn normal(text: &str) -> String {
+pub(super) fn sanitize(text: &str) -> String {
     let text = if text.contains('\r') {
         text.replace("\r\n", "\n").replace('\r', "\n")
     } else {
@@ -29,7 +29,8 @@ pub(super) fn normal(text: &str) -> String {
 
 /// Whether a paste is too long to be shown in full.
 pub(super) fn is_long(text: &str) -> bool {
-    text.len() > LETTERS && text.chars().nth(LETTERS).is_some() || lines(text) > LINES
+    text.len() > MAX_INLINE_CHARS && text.chars().nth(MAX_INLINE_CHARS).is_some()
+        || lines(text) > MAX_INLINE_LINES
 }
 
 /// Number of lines. A final line end does not start another line.
@@ -40,34 +41,34 @@ pub(super) fn lines(text: &str) -> usize {
 /// Whether the extension is that of an image format which models accept.
 pub(crate) fn is_picture(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default().to_string_lossy();
-    PICTURES
+    IMAGE_EXTENSIONS
         .iter()
         .any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// The pasted images, if the text consists of image paths only, as terminals write files that are
 /// dropped on them. Each with its part of the text.
-pub(super) fn pictures(text: &str) -> Option<Vec<(String, PathBuf)>> {
+pub(super) fn pasted_images(text: &str) -> Option<Vec<(String, PathBuf)>> {
     let text = text.trim();
     if text.is_empty() || text.contains('\n') {
         return None;
     }
     let all: Option<Vec<_>> = words(text)?
         .into_iter()
-        .map(|(word, path)| Some((word, picture(&path)?)))
+        .map(|(word, path)| Some((word, image_path(&path)?)))
         .collect();
     // A path with unescaped spaces.
     let whole = || {
         let is_rooted = text.starts_with('/') || text.starts_with("~/");
-        let path = picture(text).filter(|_| is_rooted)?;
+        let path = image_path(text).filter(|_| is_rooted)?;
         Some(vec![(text.to_owned(), path)])
     };
     all.or_else(whole)
 }
 
-fn picture(word: &str) -> Option<PathBuf> {
+fn image_path(word: &str) -> Option<PathBuf> {
     let path = match word.strip_prefix("file://") {
-        Some(address) => decoded(address.strip_prefix("localhost").unwrap_or(address))?,
+        Some(address) => percent_decode(address.strip_prefix("localhost").unwrap_or(address))?,
         None if word.contains("://") => return None,
         None => word.to_owned(),
     };
@@ -108,7 +109,7 @@ fn words(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Decodes percent escapes such as `%20`.
-fn decoded(address: &str) -> Option<String> {
+fn percent_decode(address: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn paths_of_pictures_are_told_from_text() {
         fn check(text: &str, expect: &[&str]) {
-            let found = pictures(text).unwrap_or_default();
+            let found = pasted_images(text).unwrap_or_default();
             let found: Vec<_> = found
                 .iter()
                 .map(|(_, path)| path.to_str().unwrap())
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn pastes_lose_only_what_a_terminal_would_obey() {
         fn check(text: &str, expect: &str) {
-            assert_eq!(normal(text), expect, "{text:?}");
+            assert_eq!(sanitize(text), expect, "{text:?}");
         }
         check("one\r\ntwo\rthree\n", "one\ntwo\nthree\n");
         check("tab\there", "tab\there");

@@ -3,7 +3,7 @@
 use ratatui_textarea::TextArea;
 
 /// Undoes or redoes one word of typed characters, or one other change.
-pub(super) fn by_words(
+pub(super) fn undo_by_word(
     area: &mut TextArea<'static>,
     step: fn(&mut TextArea<'static>) -> bool,
     back: fn(&mut TextArea<'static>) -> bool,
@@ -15,7 +15,7 @@ pub(super) fn by_words(
     let mut before = letters(area);
     let mut way = None;
     loop {
-        let is_at_space = at_space(area);
+        let is_at_space = is_after_space(area);
         if !step(area) {
             return;
         }
@@ -39,7 +39,7 @@ pub(super) fn by_words(
 }
 
 /// Whether the cursor is after whitespace or at the start of a line.
-fn at_space(area: &TextArea<'_>) -> bool {
+fn is_after_space(area: &TextArea<'_>) -> bool {
     let cursor = area.cursor();
     let line = area.lines().get(cursor.0);
     let letter = line.and_then(|line| line.chars().nth(cursor.1.checked_sub(1)?));

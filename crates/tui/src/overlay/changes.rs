@@ -4,18 +4,18 @@ use protocol::Change;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::content::Laid;
+use super::content::ViewerLines;
 use crate::amount::{count, some};
 use crate::text::{clean, diff_lines, fit};
 use crate::theme::Theme;
 
 /// Lines added and removed.
-pub(super) fn counts(changes: &[Change]) -> (u64, u64) {
-    let each = changes.iter().map(counts_of);
+pub(super) fn line_counts(changes: &[Change]) -> (u64, u64) {
+    let each = changes.iter().map(line_counts_of);
     each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-fn counts_of(change: &Change) -> (u64, u64) {
+fn line_counts_of(change: &Change) -> (u64, u64) {
     let diff = change.diff.as_deref().unwrap_or_default();
     // File names occur only before the first hunk.
     let mut is_in_hunk = !diff.starts_with("---") && !diff.starts_with("diff ");
@@ -31,8 +31,8 @@ fn counts_of(change: &Change) -> (u64, u64) {
     sum
 }
 
-pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &Theme) -> Laid {
-    let mut laid = Laid::default();
+pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &Theme) -> ViewerLines {
+    let mut laid = ViewerLines::default();
     let room = usize::from(width);
     if changes.is_empty() && left_out == 0 {
         laid.lines
@@ -40,7 +40,7 @@ pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &The
         return laid;
     }
     if changes.len() > 1 || left_out > 0 {
-        list(changes, left_out, room, theme, &mut laid.lines);
+        push_file_list(changes, left_out, room, theme, &mut laid.lines);
     }
     for change in changes {
         if !laid.lines.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &The
         }
         laid.parts.push(laid.lines.len());
         if !change.path.is_empty() {
-            laid.lines.push(heading(change, room, theme));
+            laid.lines.push(file_heading(change, room, theme));
         }
         match &change.diff {
             Some(diff) => laid.lines.extend(diff_lines(diff, width, theme)),
@@ -62,7 +62,7 @@ pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &The
 }
 
 /// One line per file, with the counts in a column.
-fn list(
+fn push_file_list(
     changes: &[Change],
     left_out: u64,
     room: usize,
@@ -76,7 +76,7 @@ fn list(
         let name = fit(&name, column);
         let gap = " ".repeat(column.saturating_sub(name.width()) + 2);
         let mut spans = vec![Span::styled(name, theme.text), Span::raw(gap)];
-        spans.extend(figures(change, theme));
+        spans.extend(count_spans(change, theme));
         lines.push(Line::from(spans));
     }
     if left_out > 0 {
@@ -86,22 +86,22 @@ fn list(
     }
 }
 
-fn heading(change: &Change, room: usize, theme: &Theme) -> Line<'static> {
+fn file_heading(change: &Change, room: usize, theme: &Theme) -> Line<'static> {
     let name = fit(&path(change), room.saturating_sub(20));
     let mut spans = vec![
         Span::styled("▸ ", theme.dim),
         Span::styled(name, theme.strong),
         Span::raw("  "),
     ];
-    spans.extend(figures(change, theme));
+    spans.extend(count_spans(change, theme));
     Line::from(spans)
 }
 
-fn figures(change: &Change, theme: &Theme) -> Vec<Span<'static>> {
+fn count_spans(change: &Change, theme: &Theme) -> Vec<Span<'static>> {
     if change.diff.is_none() {
         return vec![Span::styled("not text", theme.dim)];
     }
-    let (added, removed) = counts_of(change);
+    let (added, removed) = line_counts_of(change);
     vec![
         Span::styled(format!("+{}", count(added)), theme.added),
         Span::raw(" "),

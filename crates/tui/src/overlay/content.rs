@@ -5,26 +5,26 @@ use ratatui::text::Line;
 
 use super::{changes, cost, files, help};
 use crate::amount::{count, some};
-use crate::status::Status;
+use crate::status::UiStatus;
 use crate::text::clean;
 use crate::theme::Theme;
 
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum ViewerContent {
     Help,
-    Cost(Box<Status>),
+    Cost(Box<UiStatus>),
     Files { paths: Vec<String>, is_cut: bool },
     Changes { changes: Vec<Change>, left_out: u64 },
 }
 
 /// Lines laid out for a width, and the line indices at which the parts begin.
 #[derive(Debug, Default)]
-pub(crate) struct Laid {
+pub(crate) struct ViewerLines {
     pub(crate) lines: Vec<Line<'static>>,
     pub(crate) parts: Vec<usize>,
 }
 
-impl Content {
+impl ViewerContent {
     pub(crate) fn title(&self) -> &'static str {
         match self {
             Self::Help => "help",
@@ -52,14 +52,14 @@ impl Content {
                 format!("{}{more}", some(paths.len() as u64, "file", "files"))
             }
             Self::Changes { changes, left_out } => {
-                let (added, removed) = changes::counts(changes);
+                let (added, removed) = changes::line_counts(changes);
                 let files = some(changes.len() as u64 + left_out, "file", "files");
                 format!("{files}  +{} −{}", count(added), count(removed))
             }
         }
     }
 
-    pub(crate) fn lay_out(&self, width: u16, theme: &Theme) -> Laid {
+    pub(crate) fn lay_out(&self, width: u16, theme: &Theme) -> ViewerLines {
         match self {
             Self::Help => help::lay_out(width, theme),
             Self::Cost(status) => cost::lay_out(status, width, theme),

@@ -5,21 +5,21 @@ use std::time::Duration;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::content::Laid;
+use super::content::ViewerLines;
 use crate::amount::{count, money, time, tokens};
-use crate::status::{Bill, Status};
+use crate::status::{UiStatus, UsageTotal};
 use crate::text::fit;
 use crate::theme::Theme;
 
-const HEAD: [&str; 6] = ["model", "requests", "input", "cached", "output", "cost"];
+const HEADINGS: [&str; 6] = ["model", "requests", "input", "cached", "output", "cost"];
 /// Columns with numbers, from all of them to those for the narrowest screen.
-const PLACES: [&[usize]; 4] = [&[1, 2, 3, 4, 5], &[1, 2, 4, 5], &[2, 4, 5], &[5]];
+const SHOWN_COLUMNS: [&[usize]; 4] = [&[1, 2, 3, 4, 5], &[1, 2, 4, 5], &[2, 4, 5], &[5]];
 /// Minimum width of the model name.
-const NAME: usize = 12;
+const MIN_NAME_WIDTH: usize = 12;
 /// Width of the bar that shows the used part of a budget.
-const BAR: usize = 24;
+const BUDGET_BAR_WIDTH: usize = 24;
 
-pub(super) fn lay_out(status: &Status, width: u16, theme: &Theme) -> Laid {
+pub(super) fn lay_out(status: &UiStatus, width: u16, theme: &Theme) -> ViewerLines {
     let mut lines = table(status, usize::from(width), theme);
     let spending = &status.spending;
     let seconds = |seconds: f64| time(Duration::try_from_secs_f64(seconds).unwrap_or_default());
@@ -72,21 +72,21 @@ pub(super) fn lay_out(status: &Status, width: u16, theme: &Theme) -> Laid {
         ];
         if let Some(part) = part {
             let style = if part >= 0.8 { theme.warn } else { theme.dim };
-            let full = ((part * BAR as f64).round() as usize).min(BAR);
+            let full = ((part * BUDGET_BAR_WIDTH as f64).round() as usize).min(BUDGET_BAR_WIDTH);
             line.push(Span::styled("━".repeat(full), style));
-            line.push(Span::styled("─".repeat(BAR - full), theme.dim));
+            line.push(Span::styled("─".repeat(BUDGET_BAR_WIDTH - full), theme.dim));
             line.push(Span::styled(format!(" {:.0} %", part * 100.0), style));
         }
         lines.push(Line::from(line));
     }
-    Laid {
+    ViewerLines {
         lines,
         parts: Vec::new(),
     }
 }
 
-fn table(status: &Status, width: usize, theme: &Theme) -> Vec<Line<'static>> {
-    let mut rows = vec![HEAD.map(str::to_owned)];
+fn table(status: &UiStatus, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
     let bills: Vec<_> = status.ledger.bills().collect();
     rows.extend(bills.iter().map(|(model, bill)| row(model, bill)));
     // A resumed session may have spent more than the replies seen here add up to.
@@ -96,11 +96,11 @@ fn table(status: &Status, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     let column = |place: usize| rows.iter().map(|row| row[place].width()).max().unwrap_or(0);
     let figures =
         |places: &[usize]| -> usize { places.iter().map(|place| column(*place) + 2).sum() };
-    let places = PLACES
+    let places = SHOWN_COLUMNS
         .iter()
-        .find(|places| figures(places) + NAME <= width)
-        .unwrap_or(&PLACES[PLACES.len() - 1]);
-    let name = column(0).min(width.saturating_sub(figures(places)).max(NAME));
+        .find(|places| figures(places) + MIN_NAME_WIDTH <= width)
+        .unwrap_or(&SHOWN_COLUMNS[SHOWN_COLUMNS.len() - 1]);
+    let name = column(0).min(width.saturating_sub(figures(places)).max(MIN_NAME_WIDTH));
     let line = |(at, row): (usize, &[String; 6])| {
         let shown = fit(&row[0], name);
         let gap = " ".repeat(name.saturating_sub(shown.width()));
@@ -122,7 +122,7 @@ fn table(status: &Status, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     rows.iter().enumerate().map(line).collect()
 }
 
-fn row(model: &str, bill: &Bill) -> [String; 6] {
+fn row(model: &str, bill: &UsageTotal) -> [String; 6] {
     let usage = &bill.usage;
     [
         model.to_owned(),

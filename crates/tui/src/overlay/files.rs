@@ -2,12 +2,12 @@
 
 use ratatui::text::{Line, Span};
 
-use super::content::Laid;
+use super::content::ViewerLines;
 use crate::text::clean;
 use crate::theme::Theme;
 
-pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> Laid {
-    let mut laid = Laid::default();
+pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> ViewerLines {
+    let mut laid = ViewerLines::default();
     if paths.is_empty() {
         laid.lines
             .push(Line::styled("the workspace has no files", theme.dim));
@@ -27,12 +27,12 @@ pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> Laid {
             if depth == 0 {
                 laid.parts.push(laid.lines.len());
             }
-            let folder = format!("{}/", line(folder));
+            let folder = format!("{}/", single_line(folder));
             laid.lines
                 .push(indented(depth, Span::styled(folder, theme.strong)));
         }
         open = folders.to_vec();
-        let name = Span::styled(line(name), theme.text);
+        let name = Span::styled(single_line(name), theme.text);
         laid.lines.push(indented(folders.len(), name));
     }
     if is_cut {
@@ -46,6 +46,6 @@ fn indented(depth: usize, span: Span<'static>) -> Line<'static> {
     Line::from(vec![Span::raw("  ".repeat(depth)), span])
 }
 
-fn line(text: &str) -> String {
+fn single_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }

@@ -3,24 +3,24 @@
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::content::Laid;
-use crate::app::{BINDINGS, Place};
-use crate::command::COMMANDS;
+use super::content::ViewerLines;
+use crate::app::{KEY_BINDINGS, KeyContext};
+use crate::command::SLASH_COMMANDS;
 use crate::text::wrap_words;
 use crate::theme::Theme;
 
 /// Minimum width for keys and commands side by side.
-const BESIDE: u16 = 120;
+const MIN_WIDTH_FOR_TWO_COLUMNS: u16 = 120;
 
 /// Keys that are not in the table of bindings: each part handles its own.
-const QUESTION: [(&str, &str); 5] = [
+const QUESTION_KEYS: [(&str, &str); 5] = [
     ("y", "allow it once"),
     ("s", "allow it for this session"),
     ("a", "allow it always, as a rule"),
     ("n", "no"),
     ("d", "never, as a rule"),
 ];
-const VIEWER: [(&str, &str); 6] = [
+const VIEWER_KEYS: [(&str, &str); 6] = [
     ("↑, ↓, page up, page down", "scroll"),
     ("tab, shift-tab", "next or previous file"),
     ("/", "look for words"),
@@ -28,16 +28,16 @@ const VIEWER: [(&str, &str); 6] = [
     ("y", "copy all of it"),
     ("esc, q", "close"),
 ];
-const PICKER: [(&str, &str); 4] = [
+const PICKER_KEYS: [(&str, &str); 4] = [
     ("letters", "look for words"),
     ("↑, ↓, page up, page down", "choose"),
     ("enter", "take it"),
     ("esc", "close"),
 ];
 
-pub(super) fn lay_out(width: u16, theme: &Theme) -> Laid {
-    if width >= BESIDE {
-        beside(width, theme)
+pub(super) fn lay_out(width: u16, theme: &Theme) -> ViewerLines {
+    if width >= MIN_WIDTH_FOR_TWO_COLUMNS {
+        lay_out_two_columns(width, theme)
     } else {
         let mut laid = commands(width, theme);
         laid.lines.push(Line::default());
@@ -51,22 +51,22 @@ pub(super) fn lay_out(width: u16, theme: &Theme) -> Laid {
 }
 
 /// Keys at the left, commands at the right.
-fn beside(width: u16, theme: &Theme) -> Laid {
+fn lay_out_two_columns(width: u16, theme: &Theme) -> ViewerLines {
     let half = (width - 4) / 2;
     let mut laid = keys(half, theme);
     let right = commands(half, theme).lines;
     let height = laid.lines.len().max(right.len());
     laid.lines.resize(height, Line::default());
-    for (line, beside) in laid.lines.iter_mut().zip(right) {
+    for (line, lay_out_two_columns) in laid.lines.iter_mut().zip(right) {
         let gap = usize::from(half + 4).saturating_sub(line.width());
         line.spans.push(Span::raw(" ".repeat(gap)));
-        line.spans.extend(beside.spans);
+        line.spans.extend(lay_out_two_columns.spans);
     }
     laid
 }
 
-fn commands(width: u16, theme: &Theme) -> Laid {
-    let rows: Vec<(String, &str)> = COMMANDS
+fn commands(width: u16, theme: &Theme) -> ViewerLines {
+    let rows: Vec<(String, &str)> = SLASH_COMMANDS
         .iter()
         .map(|slash| {
             let name = format!("/{} {}", slash.name, slash.argument);
@@ -76,9 +76,9 @@ fn commands(width: u16, theme: &Theme) -> Laid {
     sections(&[("commands", "", rows)], width, theme)
 }
 
-fn keys(width: u16, theme: &Theme) -> Laid {
-    let bound = |place: Place| -> Vec<(String, &'static str)> {
-        BINDINGS
+fn keys(width: u16, theme: &Theme) -> ViewerLines {
+    let bound = |place: KeyContext| -> Vec<(String, &'static str)> {
+        KEY_BINDINGS
             .iter()
             .filter(|binding| binding.place == place && !binding.about.is_empty())
             .map(|binding| (binding.keys(), binding.about))
@@ -90,35 +90,35 @@ fn keys(width: u16, theme: &Theme) -> Laid {
             .collect()
     };
     let sections_of_keys = [
-        ("writing", "", bound(Place::Editor)),
-        ("at any time", "", bound(Place::Anywhere)),
+        ("writing", "", bound(KeyContext::Editor)),
+        ("at any time", "", bound(KeyContext::Anywhere)),
         (
             "while something can be completed",
             "",
-            bound(Place::Completion),
+            bound(KeyContext::Completion),
         ),
-        ("on the page, after tab", "", bound(Place::Browse)),
-        ("while looking for words", "", bound(Place::Search)),
+        ("on the page, after tab", "", bound(KeyContext::Browse)),
+        ("while looking for words", "", bound(KeyContext::Search)),
         (
             "while looking for something said before",
             "",
-            bound(Place::Recall),
+            bound(KeyContext::Recall),
         ),
         (
             "when a question is asked",
             "keys count once you have paused; while a message is being written, with alt",
-            fixed(&QUESTION),
+            fixed(&QUESTION_KEYS),
         ),
-        ("in a list", "", fixed(&PICKER)),
-        ("in a text", "", fixed(&VIEWER)),
+        ("in a list", "", fixed(&PICKER_KEYS)),
+        ("in a text", "", fixed(&VIEWER_KEYS)),
     ];
     sections(&sections_of_keys, width, theme)
 }
 
-type Section<'a> = (&'a str, &'a str, Vec<(String, &'a str)>);
+type HelpSection<'a> = (&'a str, &'a str, Vec<(String, &'a str)>);
 
-fn sections(sections: &[Section<'_>], width: u16, theme: &Theme) -> Laid {
-    let mut laid = Laid::default();
+fn sections(sections: &[HelpSection<'_>], width: u16, theme: &Theme) -> ViewerLines {
+    let mut laid = ViewerLines::default();
     let rows = sections.iter().flat_map(|section| &section.2);
     let longest = rows.map(|(keys, _)| keys.width()).max().unwrap_or(0);
     let column = longest.min(usize::from(width) / 2);

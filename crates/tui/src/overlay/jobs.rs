@@ -2,32 +2,32 @@
 
 use crossterm::event::KeyEvent;
 
-use super::After;
-use super::picker::{Picker, Step, has_words};
-use crate::app::Effect;
-use crate::port::{JobRow, Notice, Request};
+use super::OverlayAction;
+use super::picker::{Picker, PickerStep, has_words};
+use crate::app::AppEffect;
+use crate::port::{JobRow, UiNotice, UiRequest};
 use crate::text::clean;
 
 #[derive(Debug, Default)]
-pub(crate) struct Jobs {
+pub(crate) struct JobPicker {
     pub(crate) picker: Picker<JobRow>,
 }
 
-impl Jobs {
-    pub(crate) fn open() -> (Self, Vec<Effect>) {
-        (Self::default(), vec![Effect::Ask(Request::Jobs)])
+impl JobPicker {
+    pub(crate) fn open() -> (Self, Vec<AppEffect>) {
+        (Self::default(), vec![AppEffect::Ask(UiRequest::Jobs)])
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         let step = self.picker.key(key);
         match (step, self.picker.chosen()) {
-            (Step::Closed, _) => After::Close(Vec::new()),
-            (Step::Taken, Some(row)) => {
-                After::Close(vec![Effect::Ask(Request::Follow(row.job.to_string()))])
+            (PickerStep::Closed, _) => OverlayAction::Close(Vec::new()),
+            (PickerStep::Taken, Some(row)) => {
+                OverlayAction::Close(vec![AppEffect::Ask(UiRequest::Follow(row.job.to_string()))])
             }
             _ => {
                 self.follow(step);
-                After::Stay(Vec::new())
+                OverlayAction::Stay(Vec::new())
             }
         }
     }
@@ -37,22 +37,22 @@ impl Jobs {
         self.follow(step);
     }
 
-    pub(crate) fn hear(&mut self, notice: &Notice) {
+    pub(crate) fn hear(&mut self, notice: &UiNotice) {
         match notice {
-            Notice::Jobs(rows) => {
+            UiNotice::Jobs(rows) => {
                 let rows = rows.iter().map(cleaned).collect();
                 self.picker.fill(rows, |old, new| old.job == new.job);
                 if !self.picker.words().is_empty() {
-                    self.follow(Step::Typed);
+                    self.follow(PickerStep::Typed);
                 }
             }
-            Notice::Failed { what, .. } => self.picker.fail(&clean(what)),
+            UiNotice::Failed { what, .. } => self.picker.fail(&clean(what)),
             _ => {}
         }
     }
 
-    fn follow(&mut self, step: Step) {
-        if step == Step::Typed {
+    fn follow(&mut self, step: PickerStep) {
+        if step == PickerStep::Typed {
             let words = self.picker.words().to_owned();
             self.picker
                 .keep(|row| has_words(&format!("{} {} {}", row.job, row.state, row.title), &words));

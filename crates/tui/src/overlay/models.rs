@@ -1,43 +1,43 @@
 //! The picker of models. A name that is not in the list can be typed.
 
 use crossterm::event::KeyEvent;
-use protocol::Command;
+use protocol::AgentCommand;
 
-use super::After;
-use super::picker::{Picker, Step, has_words};
-use crate::app::Effect;
-use crate::port::{Notice, Request};
+use super::OverlayAction;
+use super::picker::{Picker, PickerStep, has_words};
+use crate::app::AppEffect;
+use crate::port::{UiNotice, UiRequest};
 use crate::text::clean;
 
 #[derive(Debug)]
-pub(crate) struct Models {
+pub(crate) struct ModelPicker {
     pub(crate) picker: Picker<String>,
     /// The model in use.
     pub(crate) current: String,
 }
 
-impl Models {
-    pub(crate) fn open(current: &str) -> (Self, Vec<Effect>) {
+impl ModelPicker {
+    pub(crate) fn open(current: &str) -> (Self, Vec<AppEffect>) {
         let models = Self {
             picker: Picker::default(),
             current: current.to_owned(),
         };
-        (models, vec![Effect::Ask(Request::Models)])
+        (models, vec![AppEffect::Ask(UiRequest::Models)])
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         let step = self.picker.key(key);
         match step {
-            Step::Closed => After::Close(Vec::new()),
-            Step::Taken => match self.name() {
-                Some(name) => After::Close(vec![Effect::Ask(Request::Agent(Command::UseModel {
-                    name,
-                }))]),
-                None => After::Stay(Vec::new()),
+            PickerStep::Closed => OverlayAction::Close(Vec::new()),
+            PickerStep::Taken => match self.name() {
+                Some(name) => OverlayAction::Close(vec![AppEffect::Ask(UiRequest::Agent(
+                    AgentCommand::UseModel { name },
+                ))]),
+                None => OverlayAction::Stay(Vec::new()),
             },
             step => {
                 self.follow(step);
-                After::Stay(Vec::new())
+                OverlayAction::Stay(Vec::new())
             }
         }
     }
@@ -47,9 +47,9 @@ impl Models {
         self.follow(step);
     }
 
-    pub(crate) fn hear(&mut self, notice: &Notice) {
+    pub(crate) fn hear(&mut self, notice: &UiNotice) {
         match notice {
-            Notice::Models(names) => {
+            UiNotice::Models(names) => {
                 let names: Vec<String> = names
                     .iter()
                     .map(|name| clean(name).replace(['\n', '\t'], " "))
@@ -60,10 +60,10 @@ impl Models {
                     let place = place.and_then(|place| isize::try_from(place).ok());
                     self.picker.step(place.unwrap_or(0));
                 } else {
-                    self.follow(Step::Typed)
+                    self.follow(PickerStep::Typed)
                 }
             }
-            Notice::Failed { what, .. } => self.picker.fail(&clean(what)),
+            UiNotice::Failed { what, .. } => self.picker.fail(&clean(what)),
             _ => {}
         }
     }
@@ -75,8 +75,8 @@ impl Models {
         chosen.or_else(|| (!typed.is_empty()).then(|| typed.to_owned()))
     }
 
-    fn follow(&mut self, step: Step) {
-        if step == Step::Typed {
+    fn follow(&mut self, step: PickerStep) {
+        if step == PickerStep::Typed {
             let words = self.picker.words().to_owned();
             self.picker.keep(|name| has_words(name, &words));
         }

@@ -15,12 +15,12 @@ pub(crate) struct Picker<Row> {
     first: usize,
     /// Number of visible rows in the last layout.
     height: usize,
-    state: State,
+    state: PickerState,
 }
 
 /// Whether the rows have arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum PickerState {
     /// Requested.
     Waiting,
     Here,
@@ -30,7 +30,7 @@ pub(crate) enum State {
 
 /// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PickerStep {
     Nothing,
     /// The selection moved.
     Moved,
@@ -49,7 +49,7 @@ impl<Row> Default for Picker<Row> {
             chosen: 0,
             first: 0,
             height: 1,
-            state: State::Waiting,
+            state: PickerState::Waiting,
         }
     }
 }
@@ -59,7 +59,7 @@ impl<Row> Picker<Row> {
         &self.words
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &PickerState {
         &self.state
     }
 
@@ -88,15 +88,15 @@ impl<Row> Picker<Row> {
             .and_then(|old| rows.iter().position(|new| is_same(old, new)));
         self.kept = (0..rows.len()).collect();
         self.rows = rows;
-        self.state = State::Here;
+        self.state = PickerState::Here;
         self.chosen = place.unwrap_or(0);
         self.keep_in_view();
     }
 
     /// The request failed. Rows that have already arrived stay.
     pub(crate) fn fail(&mut self, reason: &str) {
-        if self.state == State::Waiting {
-            self.state = State::Failed(reason.to_owned());
+        if self.state == PickerState::Waiting {
+            self.state = PickerState::Failed(reason.to_owned());
         }
     }
 
@@ -115,29 +115,33 @@ impl<Row> Picker<Row> {
         self.keep_in_view();
     }
 
-    pub(crate) fn step(&mut self, rows: isize) -> Step {
+    pub(crate) fn step(&mut self, rows: isize) -> PickerStep {
         let last = self.kept.len().saturating_sub(1);
         let chosen = self.chosen.saturating_add_signed(rows).min(last);
         let is_moved = chosen != self.chosen;
         self.chosen = chosen;
         self.keep_in_view();
-        if is_moved { Step::Moved } else { Step::Nothing }
+        if is_moved {
+            PickerStep::Moved
+        } else {
+            PickerStep::Nothing
+        }
     }
 
-    pub(crate) fn paste(&mut self, text: &str) -> Step {
+    pub(crate) fn paste(&mut self, text: &str) -> PickerStep {
         let line = text.lines().next().unwrap_or_default();
         self.words
             .extend(line.chars().filter(|letter| !letter.is_control()));
-        Step::Typed
+        PickerStep::Typed
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> Step {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> PickerStep {
         let page = isize::try_from(self.height.max(2) - 1).unwrap_or(isize::MAX);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Esc => Step::Closed,
-            KeyCode::Char('c' | 'd' | 'g') if control => Step::Closed,
-            KeyCode::Enter => Step::Taken,
+            KeyCode::Esc => PickerStep::Closed,
+            KeyCode::Char('c' | 'd' | 'g') if control => PickerStep::Closed,
+            KeyCode::Enter => PickerStep::Taken,
             KeyCode::Up | KeyCode::BackTab => self.step(-1),
             KeyCode::Down | KeyCode::Tab => self.step(1),
             KeyCode::Char('p' | 'k') if control => self.step(-1),
@@ -147,24 +151,24 @@ impl<Row> Picker<Row> {
             KeyCode::Home => self.step(isize::MIN),
             KeyCode::End => self.step(isize::MAX),
             KeyCode::Backspace => match self.words.pop() {
-                Some(_) => Step::Typed,
-                None => Step::Nothing,
+                Some(_) => PickerStep::Typed,
+                None => PickerStep::Nothing,
             },
             KeyCode::Char('u') if control => {
                 self.words.clear();
-                Step::Typed
+                PickerStep::Typed
             }
             KeyCode::Char('w') if control => {
                 let kept = self.words.trim_end();
                 let end = kept.rfind(char::is_whitespace).map_or(0, |space| space + 1);
                 self.words.truncate(end);
-                Step::Typed
+                PickerStep::Typed
             }
             KeyCode::Char(letter) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
                 self.words.push(letter);
-                Step::Typed
+                PickerStep::Typed
             }
-            _ => Step::Nothing,
+            _ => PickerStep::Nothing,
         }
     }
 
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(view(&picker), (vec![1], Some(1)));
         picker.keep(|_| false);
         assert_eq!(view(&picker), (vec![], None));
-        assert_eq!(picker.step(1), Step::Nothing);
+        assert_eq!(picker.step(1), PickerStep::Nothing);
     }
 
     #[test]
@@ -255,7 +259,7 @@ mod tests {
         assert_eq!(picker.words(), "");
         assert_eq!(
             picker.key(KeyEvent::from(KeyCode::Backspace)),
-            Step::Nothing
+            PickerStep::Nothing
         );
     }
 

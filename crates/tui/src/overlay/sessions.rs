@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 use crossterm::event::KeyEvent;
 use protocol::SessionId;
 
-use super::After;
-use super::picker::{Picker, Step};
-use crate::app::Effect;
-use crate::port::{Notice, Request, SessionRow};
+use super::OverlayAction;
+use super::picker::{Picker, PickerStep};
+use crate::app::AppEffect;
+use crate::port::{SessionRow, UiNotice, UiRequest};
 use crate::text::clean;
 
 /// Maximum number of cached previews.
-const PREVIEWS: usize = 64;
+const MAX_CACHED_PREVIEWS: usize = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionPicker {
     pub(crate) picker: Picker<SessionRow>,
     previews: BTreeMap<SessionId, String>,
     /// The preview that was requested and has not arrived.
     asked: Option<SessionId>,
 }
 
-impl Sessions {
-    pub(crate) fn open() -> (Self, Vec<Effect>) {
+impl SessionPicker {
+    pub(crate) fn open() -> (Self, Vec<AppEffect>) {
         let sessions = Self::default();
         let effects = vec![sessions.look()];
         (sessions, effects)
@@ -36,49 +36,49 @@ impl Sessions {
         self.previews.get(&row.session).map(String::as_str)
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         match self.picker.key(key) {
-            Step::Closed => After::Close(Vec::new()),
-            Step::Taken => match self.picker.chosen() {
-                Some(row) => {
-                    After::Close(vec![Effect::Ask(Request::Load(row.session.to_string()))])
-                }
-                None => After::Stay(Vec::new()),
+            PickerStep::Closed => OverlayAction::Close(Vec::new()),
+            PickerStep::Taken => match self.picker.chosen() {
+                Some(row) => OverlayAction::Close(vec![AppEffect::Ask(UiRequest::Load(
+                    row.session.to_string(),
+                ))]),
+                None => OverlayAction::Stay(Vec::new()),
             },
-            step => After::Stay(self.follow(step)),
+            step => OverlayAction::Stay(self.follow(step)),
         }
     }
 
-    pub(crate) fn paste(&mut self, text: &str) -> Vec<Effect> {
+    pub(crate) fn paste(&mut self, text: &str) -> Vec<AppEffect> {
         let step = self.picker.paste(text);
         self.follow(step)
     }
 
-    pub(crate) fn scroll(&mut self, rows: i32) -> Vec<Effect> {
+    pub(crate) fn scroll(&mut self, rows: i32) -> Vec<AppEffect> {
         let step = self.picker.step(rows as isize);
         self.follow(step)
     }
 
-    pub(crate) fn hear(&mut self, notice: &Notice) -> Vec<Effect> {
+    pub(crate) fn hear(&mut self, notice: &UiNotice) -> Vec<AppEffect> {
         match notice {
             // An answer to an older query may arrive after one to a newer query.
-            Notice::Sessions { words, rows } if words == self.picker.words() => {
+            UiNotice::Sessions { words, rows } if words == self.picker.words() => {
                 let rows = rows.iter().map(cleaned).collect();
                 self.picker
                     .fill(rows, |old, new| old.session == new.session);
-                self.show_chosen()
+                self.request_preview()
             }
-            Notice::Preview(preview) => {
-                if self.previews.len() >= PREVIEWS {
+            UiNotice::Preview(preview) => {
+                if self.previews.len() >= MAX_CACHED_PREVIEWS {
                     self.previews.clear();
                 }
                 let text = clean(&preview.text).into_owned();
                 self.previews.insert(preview.session.clone(), text);
                 self.asked = None;
                 // The selection may have moved meanwhile.
-                self.show_chosen()
+                self.request_preview()
             }
-            Notice::Failed { what, .. } => {
+            UiNotice::Failed { what, .. } => {
                 self.picker.fail(&clean(what));
                 self.asked = None;
                 Vec::new()
@@ -87,22 +87,22 @@ impl Sessions {
         }
     }
 
-    fn follow(&mut self, step: Step) -> Vec<Effect> {
+    fn follow(&mut self, step: PickerStep) -> Vec<AppEffect> {
         match step {
-            Step::Typed => vec![self.look()],
-            Step::Moved => self.show_chosen(),
-            Step::Nothing | Step::Taken | Step::Closed => Vec::new(),
+            PickerStep::Typed => vec![self.look()],
+            PickerStep::Moved => self.request_preview(),
+            PickerStep::Nothing | PickerStep::Taken | PickerStep::Closed => Vec::new(),
         }
     }
 
-    fn look(&self) -> Effect {
+    fn look(&self) -> AppEffect {
         let words = self.picker.words().to_owned();
-        Effect::Ask(Request::Sessions { words })
+        AppEffect::Ask(UiRequest::Sessions { words })
     }
 
     /// Requests the preview of the chosen session. One request at a time, so that moving quickly
     /// through the list causes few requests.
-    fn show_chosen(&mut self) -> Vec<Effect> {
+    fn request_preview(&mut self) -> Vec<AppEffect> {
         let Some(row) = self.picker.chosen() else {
             return Vec::new();
         };
@@ -110,7 +110,7 @@ impl Sessions {
             return Vec::new();
         }
         self.asked = Some(row.session.clone());
-        vec![Effect::Ask(Request::Preview(row.session.clone()))]
+        vec![AppEffect::Ask(UiRequest::Preview(row.session.clone()))]
     }
 }
 

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use crossterm::event::{KeyCode, KeyModifiers};
-use protocol::{Command, SessionId};
+use protocol::{AgentCommand, SessionId};
 use ratatui::text::Line;
 
 use super::*;
-use crate::port::{Preview, Request, SessionRow};
+use crate::port::{SessionPreview, SessionRow, UiRequest};
 use crate::samples;
-use crate::theme::Look;
+use crate::theme::ColourScheme;
 
 fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
@@ -29,25 +29,25 @@ fn row(session: &str) -> SessionRow {
     }
 }
 
-const FIRST: &str = "20260315-120000-aaaa";
-const SECOND: &str = "20260315-120000-bbbb";
+const FIRST_SESSION: &str = "20260315-120000-aaaa";
+const SECOND_SESSION: &str = "20260315-120000-bbbb";
 
-fn asks(request: Request) -> Vec<Effect> {
-    vec![Effect::Ask(request)]
+fn send_effect(request: UiRequest) -> Vec<AppEffect> {
+    vec![AppEffect::Ask(request)]
 }
 
-fn look(words: &str) -> Vec<Effect> {
-    asks(Request::Sessions {
+fn search_effect(words: &str) -> Vec<AppEffect> {
+    send_effect(UiRequest::Sessions {
         words: words.into(),
     })
 }
 
-fn preview(session: &str) -> Vec<Effect> {
-    asks(Request::Preview(session.parse::<SessionId>().unwrap()))
+fn preview_effect(session: &str) -> Vec<AppEffect> {
+    send_effect(UiRequest::Preview(session.parse::<SessionId>().unwrap()))
 }
 
-fn sessions(words: &str, rows: &[&str]) -> Notice {
-    Notice::Sessions {
+fn sessions(words: &str, rows: &[&str]) -> UiNotice {
+    UiNotice::Sessions {
         words: words.into(),
         rows: rows.iter().map(|session| row(session)).collect(),
     }
@@ -56,47 +56,50 @@ fn sessions(words: &str, rows: &[&str]) -> Notice {
 #[test]
 fn sessions_are_looked_for_as_words_are_typed() {
     let (mut overlay, effects) = Overlay::sessions();
-    assert_eq!(effects, look(""));
+    assert_eq!(effects, search_effect(""));
     assert_eq!(
-        overlay.hear(&sessions("", &[FIRST, SECOND])),
-        preview(FIRST)
+        overlay.hear(&sessions("", &[FIRST_SESSION, SECOND_SESSION])),
+        preview_effect(FIRST_SESSION)
     );
-    assert_eq!(overlay.key(key(KeyCode::Char('x'))), After::Stay(look("x")));
+    assert_eq!(
+        overlay.key(key(KeyCode::Char('x'))),
+        OverlayAction::Stay(search_effect("x"))
+    );
     // The answer to an older query arrives late.
-    assert_eq!(overlay.hear(&sessions("", &[SECOND])), vec![]);
+    assert_eq!(overlay.hear(&sessions("", &[SECOND_SESSION])), vec![]);
     let Overlay::Sessions(inner) = &overlay else {
         panic!("it is the picker of sessions");
     };
     assert_eq!(inner.picker.counts(), (2, 2));
     assert_eq!(inner.picker.chosen().unwrap().title, "ab c", "cleaned");
-    overlay.hear(&sessions("x", &[SECOND]));
-    let load = asks(Request::Load(SECOND.into()));
-    assert_eq!(overlay.key(key(KeyCode::Enter)), After::Close(load));
+    overlay.hear(&sessions("x", &[SECOND_SESSION]));
+    let load = send_effect(UiRequest::Load(SECOND_SESSION.into()));
+    assert_eq!(overlay.key(key(KeyCode::Enter)), OverlayAction::Close(load));
 }
 
 #[test]
 fn one_preview_is_asked_for_at_a_time() {
     let (mut overlay, _) = Overlay::sessions();
     assert_eq!(
-        overlay.hear(&sessions("", &[FIRST, SECOND])),
-        preview(FIRST)
+        overlay.hear(&sessions("", &[FIRST_SESSION, SECOND_SESSION])),
+        preview_effect(FIRST_SESSION)
     );
-    assert_eq!(overlay.key(key(KeyCode::Down)), After::Stay(vec![]));
+    assert_eq!(overlay.key(key(KeyCode::Down)), OverlayAction::Stay(vec![]));
     let came = |session: &str| {
-        Notice::Preview(Preview {
+        UiNotice::Preview(SessionPreview {
             session: session.parse().unwrap(),
             text: "the end".into(),
         })
     };
     assert_eq!(
-        overlay.hear(&came(FIRST)),
-        preview(SECOND),
+        overlay.hear(&came(FIRST_SESSION)),
+        preview_effect(SECOND_SESSION),
         "the chosen one is next"
     );
-    assert_eq!(overlay.hear(&came(SECOND)), vec![]);
+    assert_eq!(overlay.hear(&came(SECOND_SESSION)), vec![]);
     assert_eq!(
         overlay.key(key(KeyCode::Up)),
-        After::Stay(vec![]),
+        OverlayAction::Stay(vec![]),
         "it is here already"
     );
 }
@@ -106,9 +109,9 @@ fn a_model_can_be_chosen_or_typed() {
     #[track_caller]
     fn check(typed: &str, steps: &[KeyCode], expect: &str) {
         let (mut overlay, effects) = Overlay::models("two");
-        assert_eq!(effects, asks(Request::Models));
+        assert_eq!(effects, send_effect(UiRequest::Models));
         let names = ["one", "two", "three"];
-        overlay.hear(&Notice::Models(names.map(str::to_owned).into()));
+        overlay.hear(&UiNotice::Models(names.map(str::to_owned).into()));
         for letter in typed.chars() {
             overlay.key(key(KeyCode::Char(letter)));
         }
@@ -116,8 +119,11 @@ fn a_model_can_be_chosen_or_typed() {
             overlay.key(key(*step));
         }
         let name = expect.to_owned();
-        let effects = asks(Request::Agent(Command::UseModel { name }));
-        assert_eq!(overlay.key(key(KeyCode::Enter)), After::Close(effects));
+        let effects = send_effect(UiRequest::Agent(AgentCommand::UseModel { name }));
+        assert_eq!(
+            overlay.key(key(KeyCode::Enter)),
+            OverlayAction::Close(effects)
+        );
     }
     check("", &[], "two");
     check("", &[KeyCode::Down], "three");
@@ -132,14 +138,14 @@ fn lines(viewer: &Viewer) -> Vec<String> {
         .collect()
 }
 
-fn viewer(content: Content, height: usize) -> Viewer {
+fn viewer(content: ViewerContent, height: usize) -> Viewer {
     let mut viewer = Viewer::new(content);
-    viewer.arrange(60, height, &Theme::new(Look::Plain));
+    viewer.arrange(60, height, &Theme::new(ColourScheme::Plain));
     viewer
 }
 
-fn files(count: usize) -> Content {
-    Content::Files {
+fn files(count: usize) -> ViewerContent {
+    ViewerContent::Files {
         paths: (0..count)
             .map(|number| format!("File{number:03}"))
             .collect(),
@@ -153,7 +159,7 @@ fn a_text_scrolls_and_stops_at_its_ends() {
     fn check(keys: &[KeyCode], first: &str) {
         let mut viewer = viewer(files(100), 10);
         for code in keys {
-            assert!(matches!(viewer.key(key(*code)), After::Stay(_)));
+            assert!(matches!(viewer.key(key(*code)), OverlayAction::Stay(_)));
         }
         assert_eq!(lines(&viewer).first().unwrap(), first);
     }
@@ -179,11 +185,11 @@ fn words_are_found_in_a_text() {
     assert_eq!(viewer.search().position(), Some((1, 10)));
     assert_eq!(
         viewer.key(key(KeyCode::Esc)),
-        After::Stay(vec![]),
+        OverlayAction::Stay(vec![]),
         "ends the search first"
     );
     assert_eq!(viewer.search().position(), None);
-    assert_eq!(viewer.key(key(KeyCode::Esc)), After::Close(vec![]));
+    assert_eq!(viewer.key(key(KeyCode::Esc)), OverlayAction::Close(vec![]));
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn tab_goes_from_file_to_file() {
     };
     let changes = vec![change("one"), change("two"), change("three")];
     let mut viewer = viewer(
-        Content::Changes {
+        ViewerContent::Changes {
             changes,
             left_out: 0,
         },
@@ -231,16 +237,16 @@ fn a_diff_is_counted_and_copied_whole() {
         path: "a".into(),
         diff: Some("--- a\n+++ a\n@@ -1,2 +1,2 @@\n-x\n+y\n+-- z\n".into()),
     };
-    let content = Content::Changes {
+    let content = ViewerContent::Changes {
         changes: vec![change, samples::edit()],
         left_out: 1,
     };
     assert_eq!(content.summary(), "3 files  +5 −2");
     let mut viewer = viewer(content, 10);
-    let After::Stay(effects) = viewer.key(key(KeyCode::Char('y'))) else {
+    let OverlayAction::Stay(effects) = viewer.key(key(KeyCode::Char('y'))) else {
         panic!("copying closes nothing");
     };
-    let [Effect::Copy(text)] = effects.as_slice() else {
+    let [AppEffect::Copy(text)] = effects.as_slice() else {
         panic!("one thing is copied: {effects:?}");
     };
     assert!(text.starts_with("--- a\n+++ a\n@@"), "{text}");
@@ -253,13 +259,13 @@ fn a_diff_is_counted_and_copied_whole() {
 #[test]
 fn help_has_every_key_and_command() {
     for width in [40, 80, 160] {
-        let mut viewer = Viewer::new(Content::Help);
-        viewer.arrange(width, 500, &Theme::new(Look::Plain));
+        let mut viewer = Viewer::new(ViewerContent::Help);
+        viewer.arrange(width, 500, &Theme::new(ColourScheme::Plain));
         let text = lines(&viewer).join("\n");
-        for slash in crate::command::COMMANDS {
+        for slash in crate::command::SLASH_COMMANDS {
             assert!(text.contains(&format!("/{}", slash.name)), "{}", slash.name);
         }
-        for binding in crate::app::BINDINGS
+        for binding in crate::app::KEY_BINDINGS
             .iter()
             .filter(|one| !one.about.is_empty())
         {

@@ -3,26 +3,26 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
-use super::After;
-use super::content::{Content, Laid};
-use crate::app::Effect;
-use crate::theme::{Look, Theme};
+use super::OverlayAction;
+use super::content::{ViewerContent, ViewerLines};
+use crate::app::AppEffect;
+use crate::theme::{ColourScheme, Theme};
 
 #[derive(Debug)]
 pub(crate) struct Viewer {
-    pub(crate) content: Content,
-    laid: Laid,
+    pub(crate) content: ViewerContent,
+    laid: ViewerLines,
     /// The width and look of the current layout.
-    size: Option<(u16, Look)>,
+    size: Option<(u16, ColourScheme)>,
     /// First visible line.
     top: usize,
     height: usize,
-    search: Search,
+    search: ViewerSearch,
 }
 
 /// The search query and its matches.
 #[derive(Debug, Default)]
-pub(crate) struct Search {
+pub(crate) struct ViewerSearch {
     pub(crate) words: String,
     pub(crate) is_being_written: bool,
     /// Indices of matching lines.
@@ -32,14 +32,14 @@ pub(crate) struct Search {
 }
 
 impl Viewer {
-    pub(crate) fn new(content: Content) -> Self {
+    pub(crate) fn new(content: ViewerContent) -> Self {
         Self {
             content,
-            laid: Laid::default(),
+            laid: ViewerLines::default(),
             size: None,
             top: 0,
             height: 1,
-            search: Search::default(),
+            search: ViewerSearch::default(),
         }
     }
 
@@ -57,7 +57,7 @@ impl Viewer {
         self.top = self.top.min(self.last_top());
     }
 
-    pub(crate) fn search(&self) -> &Search {
+    pub(crate) fn search(&self) -> &ViewerSearch {
         &self.search
     }
 
@@ -90,22 +90,22 @@ impl Viewer {
             let line = text.lines().next().unwrap_or_default();
             let line = line.chars().filter(|letter| !letter.is_control());
             self.search.words.extend(line);
-            self.find_from_here();
+            self.find_matches_from_view();
         }
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         if self.search.is_being_written {
             self.write(key);
-            return After::Stay(Vec::new());
+            return OverlayAction::Stay(Vec::new());
         }
         let page = self.height.max(2) as i64 - 1;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c' | 'd' | 'g') if control => return After::Close(Vec::new()),
+            KeyCode::Char('c' | 'd' | 'g') if control => return OverlayAction::Close(Vec::new()),
             KeyCode::Char('f') if control => self.begin_search(),
-            KeyCode::Esc if !self.search.words.is_empty() => self.search = Search::default(),
-            KeyCode::Esc | KeyCode::Char('q') => return After::Close(Vec::new()),
+            KeyCode::Esc if !self.search.words.is_empty() => self.search = ViewerSearch::default(),
+            KeyCode::Esc | KeyCode::Char('q') => return OverlayAction::Close(Vec::new()),
             KeyCode::Up | KeyCode::Char('k') => self.scroll(-1),
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => self.scroll(1),
             KeyCode::PageUp | KeyCode::Char('b') => self.scroll(-page),
@@ -117,10 +117,10 @@ impl Viewer {
             KeyCode::Char('/') => self.begin_search(),
             KeyCode::Char('n') => self.go_to_match(1),
             KeyCode::Char('N') => self.go_to_match(-1),
-            KeyCode::Char('y') => return After::Stay(vec![Effect::Copy(self.source())]),
+            KeyCode::Char('y') => return OverlayAction::Stay(vec![AppEffect::Copy(self.source())]),
             _ => {}
         }
-        After::Stay(Vec::new())
+        OverlayAction::Stay(Vec::new())
     }
 
     fn source(&self) -> String {
@@ -146,32 +146,32 @@ impl Viewer {
     }
 
     fn begin_search(&mut self) {
-        self.search = Search {
+        self.search = ViewerSearch {
             is_being_written: true,
-            ..Search::default()
+            ..ViewerSearch::default()
         };
     }
 
     fn write(&mut self, key: KeyEvent) {
         match key.code {
-            KeyCode::Esc => self.search = Search::default(),
+            KeyCode::Esc => self.search = ViewerSearch::default(),
             KeyCode::Enter => self.search.is_being_written = false,
             KeyCode::Backspace => {
                 if self.search.words.pop().is_none() {
-                    self.search = Search::default();
+                    self.search = ViewerSearch::default();
                 }
-                self.find_from_here();
+                self.find_matches_from_view();
             }
             KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => {
                 self.search.words.clear();
-                self.find_from_here();
+                self.find_matches_from_view();
             }
             KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => {
-                self.search = Search::default();
+                self.search = ViewerSearch::default();
             }
             KeyCode::Char(letter) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
                 self.search.words.push(letter);
-                self.find_from_here();
+                self.find_matches_from_view();
             }
             _ => {}
         }
@@ -199,7 +199,7 @@ impl Viewer {
             .min(self.search.found.len().saturating_sub(1));
     }
 
-    fn find_from_here(&mut self) {
+    fn find_matches_from_view(&mut self) {
         self.find();
         let found = &self.search.found;
         self.search.at = found.iter().position(|line| *line >= self.top).unwrap_or(0);
@@ -223,7 +223,7 @@ impl Viewer {
     }
 }
 
-impl Search {
+impl ViewerSearch {
     /// Number of the current match, from 1, and of all matches.
     pub(crate) fn position(&self) -> Option<(usize, usize)> {
         match (self.words.is_empty(), self.found.len()) {

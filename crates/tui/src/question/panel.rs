@@ -6,20 +6,20 @@ use protocol::{Question, Scope, Subject};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{CHOICES, Fit, Questions};
+use super::{ANSWER_KEYS, OpenQuestions, QuestionFit};
 use crate::text::{clean, wrap_line, wrap_words};
 use crate::theme::Theme;
 
 /// A question laid out for drawing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Panel {
+pub(crate) struct QuestionPanel {
     pub(crate) lines: Vec<Line<'static>>,
-    pub(crate) fit: Fit,
+    pub(crate) fit: QuestionFit,
 }
 
 /// Parameters of the layout.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Setting<'a> {
+pub(crate) struct PanelContext<'a> {
     pub(crate) now: Duration,
     /// The editor is empty and nothing else takes letters.
     pub(crate) is_free: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Setting<'a> {
     pub(crate) theme: &'a Theme,
 }
 
-impl Questions {
+impl OpenQuestions {
     /// Lays out the first question; empty if there is none, or not enough room.
-    pub(crate) fn panel(&self, setting: Setting<'_>) -> Panel {
+    pub(crate) fn panel(&self, setting: PanelContext<'_>) -> QuestionPanel {
         let Some(question) = self.first() else {
-            return Panel::default();
+            return QuestionPanel::default();
         };
         let theme = setting.theme;
         let asked = asked(question, setting.width, theme);
@@ -43,23 +43,26 @@ impl Questions {
         let hint = |fit| vec![self.hint(fit, setting)];
         let (lines, fit) = match usize::from(setting.height) {
             room if room >= needed + 2 => (
-                [title, asked, answers, hint(Fit::Whole)].concat(),
-                Fit::Whole,
+                [title, asked, answers, hint(QuestionFit::Whole)].concat(),
+                QuestionFit::Whole,
             ),
-            room if room > needed => ([title, asked, answers].concat(), Fit::Whole),
-            room if room == needed => ([asked, answers].concat(), Fit::Whole),
+            room if room > needed => ([title, asked, answers].concat(), QuestionFit::Whole),
+            room if room == needed => ([asked, answers].concat(), QuestionFit::Whole),
             // The beginning and the end of the question, all answers, and why some are disabled.
             room if room >= answers.len() + 4 => {
                 let left = room - answers.len() - 1;
-                let asked = cut(asked, left, theme);
-                ([asked, answers, hint(Fit::Cut)].concat(), Fit::Cut)
+                let asked = cut_middle(asked, left, theme);
+                (
+                    [asked, answers, hint(QuestionFit::Cut)].concat(),
+                    QuestionFit::Cut,
+                )
             }
-            _ => return Panel::default(),
+            _ => return QuestionPanel::default(),
         };
-        Panel { lines, fit }
+        QuestionPanel { lines, fit }
     }
 
-    fn title(&self, setting: Setting<'_>) -> Line<'static> {
+    fn title(&self, setting: PanelContext<'_>) -> Line<'static> {
         let all = self.answered + self.len();
         let name = match all {
             1 => " question ".to_owned(),
@@ -74,10 +77,12 @@ impl Questions {
     }
 
     /// When the keys take effect.
-    fn hint(&self, fit: Fit, setting: Setting<'_>) -> Line<'static> {
+    fn hint(&self, fit: QuestionFit, setting: PanelContext<'_>) -> Line<'static> {
         let hint = match () {
             () if self.held.is_some() => "answering …",
-            () if fit == Fit::Cut => "not all of it fits: make the window larger to allow it",
+            () if fit == QuestionFit::Cut => {
+                "not all of it fits: make the window larger to allow it"
+            }
             () if !self.is_armed(setting.now) => {
                 "what you type goes to your message, until you pause"
             }
@@ -90,34 +95,34 @@ impl Questions {
     }
 
     /// All answers with their keys: those that allow, then those that refuse.
-    fn answers(&self, question: &Question, setting: Setting<'_>) -> Vec<Line<'static>> {
+    fn answers(&self, question: &Question, setting: PanelContext<'_>) -> Vec<Line<'static>> {
         let theme = setting.theme;
         let is_armed = self.is_armed(setting.now);
         let held = self.held.map(|held| held.decision);
         let subject = subject(&question.subject);
         let mut choices = Vec::new();
-        for (letter, is_allowed, scope) in CHOICES {
+        for (letter, is_allowed, scope) in ANSWER_KEYS {
             let key = if setting.is_free {
                 letter.to_string()
             } else {
                 format!("alt-{letter}")
             };
-            let is_open = is_armed && (!is_allowed || self.fit != Fit::Cut);
+            let is_open = is_armed && (!is_allowed || self.fit != QuestionFit::Cut);
             let is_held = held == Some(protocol::Decision { is_allowed, scope });
             let (keyed, worded) = match () {
                 () if is_held => (theme.selected, theme.selected),
                 () if is_open && held.is_none() => (theme.accent, theme.text),
                 () => (theme.dim, theme.dim),
             };
-            choices.push((key, keyed, covers(is_allowed, scope, &subject), worded));
+            choices.push((key, keyed, answer_text(is_allowed, scope, &subject), worded));
         }
-        let all = flow(&choices, setting.width, theme.dim);
+        let all = wrap_answers(&choices, setting.width, theme.dim);
         if all.len() <= 1 {
             return all;
         }
         let (allowing, refusing) = choices.split_at(3);
-        let mut lines = flow(allowing, setting.width, theme.dim);
-        lines.extend(flow(refusing, setting.width, theme.dim));
+        let mut lines = wrap_answers(allowing, setting.width, theme.dim);
+        lines.extend(wrap_answers(refusing, setting.width, theme.dim));
         lines
     }
 }
@@ -159,7 +164,7 @@ fn subject(subject: &Subject) -> String {
 }
 
 /// The text of an answer, with what it covers.
-fn covers(is_allowed: bool, scope: Scope, subject: &str) -> String {
+fn answer_text(is_allowed: bool, scope: Scope, subject: &str) -> String {
     match (is_allowed, scope) {
         (true, Scope::Once) => "once".to_owned(),
         (true, Scope::Session) => format!("this session: {subject}"),
@@ -170,7 +175,7 @@ fn covers(is_allowed: bool, scope: Scope, subject: &str) -> String {
 }
 
 /// Places the answers side by side, and wraps to the next line where needed.
-fn flow(
+fn wrap_answers(
     choices: &[(String, Style, String, Style)],
     width: u16,
     separator: Style,
@@ -202,7 +207,7 @@ fn flow(
 }
 
 /// Cuts the middle of the question, and marks the gap.
-fn cut(asked: Vec<Line<'static>>, room: usize, theme: &Theme) -> Vec<Line<'static>> {
+fn cut_middle(asked: Vec<Line<'static>>, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let gone = asked.len() + 1 - room;
     let head = room.saturating_sub(1).div_ceil(2);
     let mark = Line::styled(format!("  … {gone} lines are left out …"), theme.warn);

@@ -6,12 +6,12 @@ use crossterm::event::KeyModifiers;
 use protocol::Subject;
 
 use super::*;
-use crate::question::panel::Setting;
-use crate::theme::{Look, Theme};
+use crate::question::panel::PanelContext;
+use crate::theme::{ColourScheme, Theme};
 
 /// An event of a script, with milliseconds since the start.
 #[derive(Debug, Clone, Copy)]
-enum Happens {
+enum ScriptEvent {
     Asked(u32),
     Decided(u32),
     /// Laid out for this many lines and drawn, with no key left unread.
@@ -29,7 +29,7 @@ enum Happens {
     Time,
 }
 
-use Happens::*;
+use ScriptEvent::*;
 
 fn question(number: u32) -> Question {
     Question {
@@ -43,15 +43,15 @@ fn question(number: u32) -> Question {
 }
 
 /// The answers, and the text typed into the editor.
-fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, String) {
-    let mut questions = Questions::default();
-    let mut fit = Fit::Whole;
+fn run_script(script: &[(u64, ScriptEvent)], mut typed: String) -> (Vec<(u32, char)>, String) {
+    let mut questions = OpenQuestions::default();
+    let mut fit = QuestionFit::Whole;
     let mut answers = Vec::new();
     for (millis, happens) in script {
         let now = Duration::from_millis(*millis);
-        let mut answer = |command: Option<Command>| {
-            if let Some(Command::Decide { question, decision }) = command {
-                let choice = CHOICES
+        let mut answer = |command: Option<AgentCommand>| {
+            if let Some(AgentCommand::Decide { question, decision }) = command {
+                let choice = ANSWER_KEYS
                     .iter()
                     .find(|(_, is_allowed, scope)| {
                         *is_allowed == decision.is_allowed && *scope == decision.scope
@@ -60,15 +60,15 @@ fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, Stri
                 answers.push((question, choice.0));
             }
         };
-        let mut key = |questions: &mut Questions, key: KeyEvent| {
+        let mut key = |questions: &mut OpenQuestions, key: KeyEvent| {
             let letter = |key: KeyEvent| match key.code {
                 KeyCode::Char(letter) => letter,
                 _ => '·',
             };
             match questions.key(now, key, typed.is_empty()) {
-                Taken::Yes => {}
-                Taken::No => typed.push(letter(key)),
-                Taken::NorBefore(before) => typed.extend([letter(before), letter(key)]),
+                KeyOutcome::Yes => {}
+                KeyOutcome::No => typed.push(letter(key)),
+                KeyOutcome::NorBefore(before) => typed.extend([letter(before), letter(key)]),
             }
         };
         match happens {
@@ -87,7 +87,7 @@ fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, Stri
             Enter => key(&mut questions, KeyEvent::from(KeyCode::Enter)),
             Esc => key(&mut questions, KeyEvent::from(KeyCode::Esc)),
             Paste => {
-                if let Some(before) = questions.pasted(now) {
+                if let Some(before) = questions.handle_paste(now) {
                     typed.push(match before.code {
                         KeyCode::Char(letter) => letter,
                         _ => '·',
@@ -96,8 +96,8 @@ fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, Stri
                 typed.push_str("[pasted]");
             }
             Resized => questions.resized(),
-            Hidden => fit = Fit::Hidden,
-            Cut => fit = Fit::Cut,
+            Hidden => fit = QuestionFit::Hidden,
+            Cut => fit = QuestionFit::Cut,
             Time => answer(questions.release(now)),
         }
     }
@@ -105,14 +105,14 @@ fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, Stri
 }
 
 #[track_caller]
-fn check(script: &[(u64, Happens)], answers: &[(u32, char)], typed: &str) {
+fn check(script: &[(u64, ScriptEvent)], answers: &[(u32, char)], typed: &str) {
     let expect = (answers.to_vec(), typed.to_owned());
-    assert_eq!(live(script, String::new()), expect);
+    assert_eq!(run_script(script, String::new()), expect);
 }
 
 #[test]
 fn every_letter_is_an_answer_of_its_own() {
-    for (letter, ..) in CHOICES {
+    for (letter, ..) in ANSWER_KEYS {
         let script = [(0, Asked(7)), (0, Shown), (500, Key(letter)), (750, Time)];
         check(&script, &[(7, letter)], "");
     }
@@ -157,7 +157,7 @@ fn a_key_from_before_the_question_answers_nothing() {
 #[test]
 fn who_is_writing_is_not_reading() {
     let begin = [(1000, Asked(1)), (1000, Shown)];
-    let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
+    let with = |rest: &[(u64, ScriptEvent)]| [&begin[..], rest].concat();
     // When it appears, just before a key may count, and when it does.
     check(&with(&[(1000, Key('y')), (2000, Time)]), &[], "y");
     check(&with(&[(1399, Key('y')), (2000, Time)]), &[], "y");
@@ -189,7 +189,7 @@ fn who_is_writing_is_not_reading() {
 #[test]
 fn the_first_letter_of_a_sentence_answers_nothing() {
     let begin = [(0, Asked(1)), (0, Shown)];
-    let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
+    let with = |rest: &[(u64, ScriptEvent)]| [&begin[..], rest].concat();
     check(
         &with(&[
             (1000, Key('a')),
@@ -233,7 +233,7 @@ fn the_first_letter_of_a_sentence_answers_nothing() {
 #[test]
 fn pasted_text_never_answers() {
     let begin = [(0, Asked(1)), (0, Shown)];
-    let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
+    let with = |rest: &[(u64, ScriptEvent)]| [&begin[..], rest].concat();
     check(&with(&[(1000, Paste), (2000, Time)]), &[], "[pasted]");
     check(
         &with(&[(1000, Key('y')), (1001, Paste), (2000, Time)]),
@@ -349,24 +349,29 @@ fn what_cannot_be_seen_cannot_be_granted() {
 #[test]
 fn it_wakes_when_keys_begin_to_count_and_when_one_does() {
     let millis = Duration::from_millis;
-    let mut questions = Questions::default();
+    let mut questions = OpenQuestions::default();
     assert_eq!(questions.wakes_at(millis(0)), None);
     questions.ask(question(1));
     assert_eq!(questions.wakes_at(millis(0)), None, "not shown");
-    questions.fits(Fit::Whole);
+    questions.fits(QuestionFit::Whole);
     assert_eq!(questions.shown(millis(100)), None);
     assert_eq!(questions.wakes_at(millis(100)), Some(millis(500)));
     assert_eq!(questions.wakes_at(millis(500)), None, "it waits for ever");
     let key = KeyEvent::from(KeyCode::Char('y'));
-    assert_eq!(questions.key(millis(600), key, true), Taken::Yes);
+    assert_eq!(questions.key(millis(600), key, true), KeyOutcome::Yes);
     assert_eq!(questions.wakes_at(millis(600)), Some(millis(850)));
     assert!(questions.release(millis(850)).is_some());
     assert_eq!(questions.wakes_at(millis(850)), None);
 }
 
-fn panel(questions: &mut Questions, millis: u64, width: u16, height: u16) -> (String, Fit) {
-    let theme = Theme::new(Look::Plain);
-    let setting = Setting {
+fn panel(
+    questions: &mut OpenQuestions,
+    millis: u64,
+    width: u16,
+    height: u16,
+) -> (String, QuestionFit) {
+    let theme = Theme::new(ColourScheme::Plain);
+    let setting = PanelContext {
         now: Duration::from_millis(millis),
         is_free: true,
         width,
@@ -383,11 +388,11 @@ fn panel(questions: &mut Questions, millis: u64, width: u16, height: u16) -> (St
 
 #[test]
 fn the_panel_says_what_each_answer_covers() {
-    let mut questions = Questions::default();
+    let mut questions = OpenQuestions::default();
     questions.ask(question(1));
     questions.ask(question(2));
     let (text, fit) = panel(&mut questions, 0, 60, 20);
-    assert_eq!(fit, Fit::Whole);
+    assert_eq!(fit, QuestionFit::Whole);
     for words in [
         "question 1 of 2",
         "connect to host1.example:443",
@@ -408,12 +413,12 @@ fn the_panel_says_what_each_answer_covers() {
 
 #[test]
 fn a_question_that_is_too_long_shows_both_its_ends() {
-    let mut questions = Questions::default();
+    let mut questions = OpenQuestions::default();
     let mut long = question(1);
     long.what = format!("run first {} last", "x".repeat(2_000));
     questions.ask(long);
     let (text, fit) = panel(&mut questions, 0, 60, 14);
-    assert_eq!(fit, Fit::Cut);
+    assert_eq!(fit, QuestionFit::Cut);
     for words in [
         "run first",
         "are left out",
@@ -422,6 +427,6 @@ fn a_question_that_is_too_long_shows_both_its_ends() {
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }
-    assert_eq!(panel(&mut questions, 0, 60, 3).1, Fit::Hidden);
-    assert_eq!(panel(&mut questions, 0, 60, 100).1, Fit::Whole);
+    assert_eq!(panel(&mut questions, 0, 60, 3).1, QuestionFit::Hidden);
+    assert_eq!(panel(&mut questions, 0, 60, 100).1, QuestionFit::Whole);
 }

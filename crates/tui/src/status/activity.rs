@@ -10,8 +10,8 @@ use crate::text::clean;
 
 /// The running turn.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Activity {
-    pub(crate) phase: Phase,
+pub(crate) struct TurnActivity {
+    pub(crate) phase: TurnPhase,
     /// Running calls with their summaries.
     pub(crate) running: Vec<(CallId, String)>,
     /// Tokens used in this turn.
@@ -24,7 +24,7 @@ pub(crate) struct Activity {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) enum Phase {
+pub(crate) enum TurnPhase {
     /// A request has been sent or is about to be.
     #[default]
     Waiting,
@@ -38,7 +38,7 @@ pub(crate) enum Phase {
     },
 }
 
-impl Activity {
+impl TurnActivity {
     pub(crate) fn begin(now: Duration, time: Timestamp) -> Self {
         Self {
             since: now,
@@ -86,11 +86,11 @@ impl Activity {
                     format!("{} things at once", self.running.len())
                 }
             }
-            (_, Phase::Waiting) => "waiting for the model".to_owned(),
-            (_, Phase::Thinking) => "thinking".to_owned(),
-            (_, Phase::Writing) => "writing".to_owned(),
-            (_, Phase::Calling(name)) => format!("preparing {name}"),
-            (_, Phase::Retrying { until, reason }) => match until.saturating_sub(now) {
+            (_, TurnPhase::Waiting) => "waiting for the model".to_owned(),
+            (_, TurnPhase::Thinking) => "thinking".to_owned(),
+            (_, TurnPhase::Writing) => "writing".to_owned(),
+            (_, TurnPhase::Calling(name)) => format!("preparing {name}"),
+            (_, TurnPhase::Retrying { until, reason }) => match until.saturating_sub(now) {
                 Duration::ZERO => format!("trying again: {reason}"),
                 left => {
                     // Round up to whole seconds.

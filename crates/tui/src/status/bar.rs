@@ -4,20 +4,20 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Status, Walls};
+use super::{UiStatus, WallsStatus};
 use crate::amount;
 use crate::text::fit;
 use crate::theme::Theme;
 
-const BETWEEN: &str = " · ";
+const SEPARATOR: &str = " · ";
 /// Parts up to this rank get a second line rather than being left out.
-const NEEDED: u8 = 8;
+const MAX_REQUIRED_RANK: u8 = 8;
 /// Percentage of a window or a budget from which it is a warning.
-const NEARLY: u64 = 80;
+const WARNING_PERCENT: u64 = 80;
 
 /// One part of the status, in a long and a short form.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct StatusPart {
     pub(crate) long: String,
     pub(crate) short: String,
     pub(crate) style: Style,
@@ -25,7 +25,7 @@ pub(crate) struct Part {
     pub(crate) rank: u8,
 }
 
-impl Part {
+impl StatusPart {
     pub(crate) fn new(rank: u8, style: Style, long: impl Into<String>) -> Self {
         let long = long.into();
         Self {
@@ -43,72 +43,81 @@ impl Part {
 }
 
 /// The status lines. `more` has the parts from the rest of the UI.
-pub(crate) fn bar(
-    status: &Status,
-    more: Vec<Part>,
+pub(crate) fn status_bar(
+    status: &UiStatus,
+    more: Vec<StatusPart>,
     width: u16,
     most_lines: u16,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let mut parts = parts(status, theme);
     let room = usize::from(width);
-    let needed = |parts: &[Part]| parts.iter().filter(|part| part.rank <= NEEDED).count();
+    let needed = |parts: &[StatusPart]| {
+        parts
+            .iter()
+            .filter(|part| part.rank <= MAX_REQUIRED_RANK)
+            .count()
+    };
     // The number of lines depends only on the permanent parts.
     let lines = (1..usize::from(most_lines))
-        .find(|lines| needed(&choose(&parts, room, *lines)) == needed(&parts))
+        .find(|lines| needed(&choose_parts(&parts, room, *lines)) == needed(&parts))
         .unwrap_or(usize::from(most_lines).max(1));
     parts.extend(more);
-    let chosen = choose(&parts, room, lines);
-    let mut rows = flow(&chosen, room, theme.dim);
+    let chosen = choose_parts(&parts, room, lines);
+    let mut rows = part_lines(&chosen, room, theme.dim);
     rows.resize(lines, Line::default());
     rows
 }
 
-fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
+fn parts(status: &UiStatus, theme: &Theme) -> Vec<StatusPart> {
     let mut parts = Vec::new();
     if let Some((job, server)) = &status.job {
         let short: String = job.chars().take(8).collect();
         let long = format!("job {job} on {server}");
-        parts.push(Part::new(1, theme.accent, long).or(format!("job {short}")));
+        parts.push(StatusPart::new(1, theme.accent, long).or(format!("job {short}")));
     }
     match &status.walls {
-        None if status.is_over => parts.push(Part::new(2, theme.warn, "no agent, no sandbox")),
-        None => parts.push(Part::new(2, theme.dim, "starting the sandbox …")),
-        Some(walls) => parts.extend([protection(walls, theme), network(walls, theme)]),
+        None if status.is_over => {
+            parts.push(StatusPart::new(2, theme.warn, "no agent, no sandbox"))
+        }
+        None => parts.push(StatusPart::new(2, theme.dim, "starting the sandbox …")),
+        Some(walls) => parts.extend([walls_part(walls, theme), network_part(walls, theme)]),
     }
     if !status.model.is_empty() {
-        let part = Part::new(4, theme.text, status.model.clone());
+        let part = StatusPart::new(4, theme.text, status.model.clone());
         parts.push(part.or(fit(&status.model, 24)));
     }
-    parts.extend(context(status, theme));
+    parts.extend(context_part(status, theme));
     parts.extend(cost(status, theme));
     let bill = status.bill();
     if bill.usage.total() > 0 {
         let input = amount::tokens(bill.usage.input());
         let output = amount::tokens(bill.usage.output_tokens);
         let long = format!("{input} in, {output} out");
-        parts.push(Part::new(8, theme.dim, long).or(format!("↑{input} ↓{output}")));
+        parts.push(StatusPart::new(8, theme.dim, long).or(format!("↑{input} ↓{output}")));
     }
     if status.background > 0 {
         let long = format!("{} in background", status.background);
-        parts.push(Part::new(7, theme.accent, long).or(format!("{} running", status.background)));
+        parts.push(
+            StatusPart::new(7, theme.accent, long).or(format!("{} running", status.background)),
+        );
     }
     if let Some(elapsed) = status.elapsed() {
         let long = format!("turn {}", amount::time(elapsed));
-        parts.push(Part::new(9, theme.dim, long));
+        parts.push(StatusPart::new(9, theme.dim, long));
     }
     if !status.workspace.is_empty() {
-        parts.push(Part::new(10, theme.dim, status.workspace.clone()));
+        parts.push(StatusPart::new(10, theme.dim, status.workspace.clone()));
     }
     if let Some(session) = &status.session {
-        parts.push(Part::new(11, theme.dim, format!("session {session}")));
+        parts.push(StatusPart::new(11, theme.dim, format!("session {session}")));
     }
     parts
 }
 
-fn protection(walls: &Walls, theme: &Theme) -> Part {
+fn walls_part(walls: &WallsStatus, theme: &Theme) -> StatusPart {
     if walls.is_none() {
-        Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX")
+        StatusPart::new(0, theme.bad.patch(theme.strong), "NO SANDBOX")
     } else {
         // Walls that share the host's kernel are the normal case; only stronger ones are named.
         let more = match walls.strength.as_str() {
@@ -116,11 +125,11 @@ fn protection(walls: &Walls, theme: &Theme) -> Part {
             _ => String::new(),
         };
         let long = format!("{} walls{more}", walls.backend);
-        Part::new(2, theme.good, long).or(walls.backend.clone())
+        StatusPart::new(2, theme.good, long).or(walls.backend.clone())
     }
 }
 
-fn network(walls: &Walls, theme: &Theme) -> Part {
+fn network_part(walls: &WallsStatus, theme: &Theme) -> StatusPart {
     let hosts = &walls.network;
     let (long, short) = match hosts.as_slice() {
         // Without a sandbox the network is open too.
@@ -138,55 +147,55 @@ fn network(walls: &Walls, theme: &Theme) -> Part {
         }
     };
     let is_closed = !walls.is_none() && hosts.is_empty();
-    Part::new(3, if is_closed { theme.dim } else { theme.warn }, long).or(short)
+    StatusPart::new(3, if is_closed { theme.dim } else { theme.warn }, long).or(short)
 }
 
-fn context(status: &Status, theme: &Theme) -> Option<Part> {
+fn context_part(status: &UiStatus, theme: &Theme) -> Option<StatusPart> {
     let used = status.context_used().filter(|_| status.context > 0)?;
-    Some(if used >= NEARLY {
-        Part::new(1, theme.warn, format!("{used} % of context: /compact"))
+    Some(if used >= WARNING_PERCENT {
+        StatusPart::new(1, theme.warn, format!("{used} % of context: /compact"))
             .or(format!("{used} %: /compact"))
     } else {
-        Part::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %"))
+        StatusPart::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %"))
     })
 }
 
-fn cost(status: &Status, theme: &Theme) -> Option<Part> {
+fn cost(status: &UiStatus, theme: &Theme) -> Option<StatusPart> {
     let bill = status.bill();
     let limit = status.spending.max_cost;
     let cost = match bill.cost {
         Some(cost) if bill.requests > 0 || limit.is_some() => cost,
-        None if bill.requests > 0 => return Some(Part::new(6, theme.dim, "cost unknown")),
+        None if bill.requests > 0 => return Some(StatusPart::new(6, theme.dim, "cost unknown")),
         _ => return None,
     };
     Some(match limit {
         Some(limit) => {
-            let is_near = cost * 100.0 >= limit * NEARLY as f64;
+            let is_near = cost * 100.0 >= limit * WARNING_PERCENT as f64;
             let style = if is_near { theme.warn } else { theme.dim };
             let (cost, limit) = (amount::money(cost), amount::money(limit));
-            Part::new(
+            StatusPart::new(
                 if is_near { 1 } else { 6 },
                 style,
                 format!("{cost} of {limit}"),
             )
             .or(format!("{cost}/{limit}"))
         }
-        None => Part::new(6, theme.dim, amount::money(cost)),
+        None => StatusPart::new(6, theme.dim, amount::money(cost)),
     })
 }
 
 /// Chooses parts that fit into `lines` lines. First drops optional parts, then shortens parts, then
 /// drops further ones, always the least important first.
-fn choose(parts: &[Part], room: usize, lines: usize) -> Vec<Part> {
+fn choose_parts(parts: &[StatusPart], room: usize, lines: usize) -> Vec<StatusPart> {
     let mut chosen = parts.to_vec();
     let mut ranks: Vec<u8> = chosen.iter().map(|part| part.rank).collect();
     ranks.sort_unstable_by_key(|rank| std::cmp::Reverse(*rank));
     ranks.dedup();
-    let is_fitting = |chosen: &[Part]| {
+    let is_fitting = |chosen: &[StatusPart]| {
         let widest = chosen.iter().map(|part| part.long.width()).max();
         widest.unwrap_or(0) <= room && rows(chosen, room).len() <= lines
     };
-    for rank in ranks.iter().filter(|rank| **rank > NEEDED) {
+    for rank in ranks.iter().filter(|rank| **rank > MAX_REQUIRED_RANK) {
         if is_fitting(&chosen) {
             return chosen;
         }
@@ -215,15 +224,15 @@ fn choose(parts: &[Part], room: usize, lines: usize) -> Vec<Part> {
 }
 
 /// Assigns the parts to lines.
-fn rows(parts: &[Part], room: usize) -> Vec<std::ops::Range<usize>> {
+fn rows(parts: &[StatusPart], room: usize) -> Vec<std::ops::Range<usize>> {
     let mut rows: Vec<std::ops::Range<usize>> = Vec::new();
     let mut used = 0;
     for (place, part) in parts.iter().enumerate() {
         let width = part.long.width();
         match rows.last_mut() {
-            Some(row) if used + BETWEEN.width() + width <= room => {
+            Some(row) if used + SEPARATOR.width() + width <= room => {
                 row.end = place + 1;
-                used += BETWEEN.width() + width;
+                used += SEPARATOR.width() + width;
             }
             _ => {
                 rows.push(place..place + 1);
@@ -234,12 +243,12 @@ fn rows(parts: &[Part], room: usize) -> Vec<std::ops::Range<usize>> {
     rows
 }
 
-fn flow(parts: &[Part], room: usize, between: Style) -> Vec<Line<'static>> {
+fn part_lines(parts: &[StatusPart], room: usize, between: Style) -> Vec<Line<'static>> {
     let line = |row: std::ops::Range<usize>| {
         let mut spans = Vec::new();
         for part in &parts[row] {
             if !spans.is_empty() {
-                spans.push(Span::styled(BETWEEN, between));
+                spans.push(Span::styled(SEPARATOR, between));
             }
             spans.push(Span::styled(part.long.clone(), part.style));
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use protocol::{Event, EventKind};
 
-use super::{Activity, Phase, Status, Walls};
+use super::{TurnActivity, TurnPhase, UiStatus, WallsStatus};
 use crate::text::clean;
 
-impl Status {
+impl UiStatus {
     pub(crate) fn apply(&mut self, event: &Event) {
         let now = self.now;
         if self.is_busy {
@@ -28,12 +28,12 @@ impl Status {
             } => {
                 self.model = line(model);
                 self.window = *window;
-                self.walls = Some(Walls {
+                self.walls = Some(WallsStatus {
                     backend: line(backend),
                     strength: line(strength),
                     reason: line(reason),
-                    names: lines(walls),
-                    network: lines(network),
+                    names: single_lines(walls),
+                    network: single_lines(network),
                     asks: *asks,
                 });
             }
@@ -52,19 +52,19 @@ impl Status {
                 network,
                 ..
             } => {
-                self.walls = Some(Walls {
+                self.walls = Some(WallsStatus {
                     backend: line(backend),
                     strength: line(strength),
                     reason: line(reason),
-                    names: lines(walls),
-                    network: lines(network),
+                    names: single_lines(walls),
+                    network: single_lines(network),
                     asks: self.walls.as_ref().is_some_and(|walls| walls.asks),
                 });
                 self.background = 0;
             }
             EventKind::NetworkChanged { network } => {
                 let walls = self.walls.get_or_insert_default();
-                walls.network = lines(network);
+                walls.network = single_lines(network);
             }
             EventKind::ModelChanged { model, window } => {
                 self.model = line(model);
@@ -72,11 +72,11 @@ impl Status {
             }
             EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. } => {
                 self.is_busy = true;
-                self.activity = Activity::begin(now, event.time);
+                self.activity = TurnActivity::begin(now, event.time);
             }
             EventKind::TurnEnded { spending, .. } => {
                 self.is_busy = false;
-                self.activity = Activity::default();
+                self.activity = TurnActivity::default();
                 self.spending = spending.clone();
             }
             EventKind::Spent { spending } => self.spending = spending.clone(),
@@ -85,7 +85,7 @@ impl Status {
             } => {
                 self.ledger.add(&line(model), *usage, *cost);
                 self.activity.usage += *usage;
-                self.activity.phase = Phase::Waiting;
+                self.activity.phase = TurnPhase::Waiting;
                 self.context = usage.total();
             }
             EventKind::Compacted {
@@ -98,14 +98,16 @@ impl Status {
             EventKind::Background { jobs } => {
                 self.background = jobs.iter().filter(|job| job.ending.is_none()).count();
             }
-            EventKind::RequestStarted { .. } => self.activity.phase = Phase::Waiting,
-            EventKind::ThinkingDelta { .. } => self.activity.phase = Phase::Thinking,
-            EventKind::TextDelta { .. } => self.activity.phase = Phase::Writing,
-            EventKind::InputDelta { name, .. } => self.activity.phase = Phase::Calling(line(name)),
+            EventKind::RequestStarted { .. } => self.activity.phase = TurnPhase::Waiting,
+            EventKind::ThinkingDelta { .. } => self.activity.phase = TurnPhase::Thinking,
+            EventKind::TextDelta { .. } => self.activity.phase = TurnPhase::Writing,
+            EventKind::InputDelta { name, .. } => {
+                self.activity.phase = TurnPhase::Calling(line(name))
+            }
             EventKind::Retrying {
                 wait_ms, reason, ..
             } => {
-                self.activity.phase = Phase::Retrying {
+                self.activity.phase = TurnPhase::Retrying {
                     until: now.saturating_add(Duration::from_millis(*wait_ms)),
                     reason: line(reason),
                 };
@@ -131,6 +133,6 @@ pub(super) fn line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
-fn lines(texts: &[String]) -> Vec<String> {
+fn single_lines(texts: &[String]) -> Vec<String> {
     texts.iter().map(|text| line(text)).collect()
 }

@@ -6,14 +6,14 @@ use protocol::Usage;
 
 /// Requests with their usage and cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Bill {
+pub(crate) struct UsageTotal {
     pub(crate) usage: Usage,
     /// In US dollars; absent when any part of it is unknown.
     pub(crate) cost: Option<f64>,
     pub(crate) requests: u32,
 }
 
-impl Default for Bill {
+impl Default for UsageTotal {
     fn default() -> Self {
         Self {
             usage: Usage::default(),
@@ -23,7 +23,7 @@ impl Default for Bill {
     }
 }
 
-impl Bill {
+impl UsageTotal {
     pub(crate) fn add(&mut self, usage: Usage, cost: Option<f64>, requests: u32) {
         self.usage += usage;
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
@@ -32,24 +32,24 @@ impl Bill {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Ledger {
-    bills: BTreeMap<String, Bill>,
+pub(crate) struct UsageLedger {
+    bills: BTreeMap<String, UsageTotal>,
 }
 
-impl Ledger {
+impl UsageLedger {
     pub(crate) fn add(&mut self, model: &str, usage: Usage, cost: Option<f64>) {
         let bill = self.bills.entry(model.to_owned()).or_default();
         bill.add(usage, cost, 1);
     }
 
-    pub(crate) fn bills(&self) -> impl Iterator<Item = (&str, &Bill)> {
+    pub(crate) fn bills(&self) -> impl Iterator<Item = (&str, &UsageTotal)> {
         self.bills
             .iter()
             .map(|(model, bill)| (model.as_str(), bill))
     }
 
-    pub(crate) fn all(&self) -> Bill {
-        let mut all = Bill::default();
+    pub(crate) fn all(&self) -> UsageTotal {
+        let mut all = UsageTotal::default();
         for bill in self.bills.values() {
             all.add(bill.usage, bill.cost, bill.requests);
         }

@@ -9,10 +9,10 @@ use super::*;
 use crate::samples::{
     self, background, ended, event_at, ready, replied, sandbox_started, spending, turn, usage,
 };
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
-fn fold(kinds: &[EventKind]) -> Status {
-    let mut status = Status::default();
+fn status_after(kinds: &[EventKind]) -> UiStatus {
+    let mut status = UiStatus::default();
     for (place, kind) in kinds.iter().enumerate() {
         let millis = 100 * place as u64;
         status.now = Duration::from_millis(millis);
@@ -21,9 +21,9 @@ fn fold(kinds: &[EventKind]) -> Status {
     status
 }
 
-fn text(status: &Status, width: u16, lines: u16) -> String {
-    let theme = Theme::new(Look::Plain);
-    let lines = bar(status, Vec::new(), width, lines, &theme);
+fn text(status: &UiStatus, width: u16, lines: u16) -> String {
+    let theme = Theme::new(ColourScheme::Plain);
+    let lines = status_bar(status, Vec::new(), width, lines, &theme);
     for line in &lines {
         assert!(line.width() <= usize::from(width), "{line}");
     }
@@ -33,7 +33,7 @@ fn text(status: &Status, width: u16, lines: u16) -> String {
 
 #[track_caller]
 fn check(kinds: &[EventKind], expect: &str) {
-    assert_eq!(text(&fold(kinds), 400, 1), expect);
+    assert_eq!(text(&status_after(kinds), 400, 1), expect);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn context_is_the_last_request_and_a_summary_frees_it() {
         output_tokens: 4_000,
     };
     let mut kinds = vec![ready("native", &[], false), replied(vec![], cached, None)];
-    let status = fold(&kinds);
+    let status = status_after(&kinds);
     assert_eq!(status.context_used(), Some(82));
     assert!(text(&status, 400, 1).contains("82 % of context: /compact"));
     kinds.push(EventKind::Compacted {
@@ -129,7 +129,7 @@ fn context_is_the_last_request_and_a_summary_frees_it() {
         cost: None,
         model: "claude-sonnet-4-5".into(),
     });
-    assert_eq!(fold(&kinds).context_used(), Some(1));
+    assert_eq!(status_after(&kinds).context_used(), Some(1));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_it_does_is_said_in_words() {
     #[track_caller]
     fn check(kinds: &[EventKind], expect: &str) {
         let all = [&[turn(1, "hi")], kinds].concat();
-        let status = fold(&all);
+        let status = status_after(&all);
         assert_eq!(status.activity.words(status.now), expect);
     }
     let delta = |text: &str| EventKind::TextDelta { text: text.into() };
@@ -181,7 +181,7 @@ fn what_it_does_is_said_in_words() {
         std::slice::from_ref(&retry),
         "trying again in 3 s: the provider is overloaded",
     );
-    let mut status = fold(&[turn(1, "hi"), retry]);
+    let mut status = status_after(&[turn(1, "hi"), retry]);
     status.now += Duration::from_secs(9);
     assert_eq!(
         status.activity.words(status.now),
@@ -191,13 +191,13 @@ fn what_it_does_is_said_in_words() {
 
 #[test]
 fn a_turn_is_timed_live_and_from_history() {
-    let mut status = fold(&[turn(1, "hi")]);
+    let mut status = status_after(&[turn(1, "hi")]);
     status.now += Duration::from_secs(7);
     assert_eq!(status.elapsed(), Some(Duration::from_secs(7)));
     status.apply(&event_at(7_000, ended(1, spending(0.1, None))));
     assert_eq!(status.elapsed(), None);
     // All events arrive at once, a minute after the start.
-    let mut status = Status::default();
+    let mut status = UiStatus::default();
     status.apply(&event_at(0, turn(1, "hi")));
     status.apply(&event_at(60_000, replied(vec![], usage(1, 1), None)));
     status.now += Duration::from_secs(2);
@@ -211,28 +211,28 @@ fn a_session_that_is_opened_has_no_walls_yet_and_a_job_does() {
         event_at(0, samples::sandbox_started("native")),
         event_at(0, turn(1, "hi")),
     ];
-    let mut opened = Opened {
-        origin: Origin::Here { session: None },
+    let mut opened = OpenedSession {
+        origin: SessionOrigin::Here { session: None },
         history,
         model: "gpt-5".into(),
         workspace: "/home/ada/other".into(),
     };
-    let status = Status::open(Duration::ZERO, &opened);
+    let status = UiStatus::open(Duration::ZERO, &opened);
     assert_eq!((status.walls, status.is_busy), (None, false));
     assert_eq!(status.session, Some(samples::session()));
     assert_eq!(status.model, "gpt-5");
-    opened.origin = Origin::Job {
+    opened.origin = SessionOrigin::Job {
         job: "0198c1de-0000-7000-8000-000000000001".parse().unwrap(),
         server: "build.example".into(),
     };
-    let status = Status::open(Duration::ZERO, &opened);
+    let status = UiStatus::open(Duration::ZERO, &opened);
     assert!(status.is_busy && status.walls.is_some());
     assert!(text(&status, 80, 1).starts_with("job 0198c1de · native"));
 }
 
 #[test]
 fn narrow_bars_keep_what_matters_most() {
-    let status = fold(&[
+    let status = status_after(&[
         ready(
             "native",
             &["pypi.org", "files.pythonhosted.org", "crates.io"],
@@ -253,7 +253,7 @@ fn narrow_bars_keep_what_matters_most() {
         },
     ]);
     #[track_caller]
-    fn check(status: &Status, width: u16, lines: u16, expect: &str) {
+    fn check(status: &UiStatus, width: u16, lines: u16, expect: &str) {
         assert_eq!(text(status, width, lines), expect);
     }
     check(&status, 20, 1, "native");

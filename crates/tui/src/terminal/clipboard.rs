@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// Longer text is cut: terminals accept far less, and drop the rest.
-pub(super) const MOST: usize = 1 << 20;
+pub(super) const MAX_COPY_BYTES: usize = 1 << 20;
 
 /// The control sequence, and how many bytes of the text it contains.
 pub(super) fn sequence(text: &str, is_in_tmux: bool) -> (String, usize) {
-    let length = text.floor_char_boundary(MOST);
+    let length = text.floor_char_boundary(MAX_COPY_BYTES);
     let encoded = STANDARD.encode(&text[..length]);
     let plain = format!("\x1b]52;c;{encoded}\x07");
     // Depending on its settings, tmux handles the sequence itself or passes it on.
@@ -37,10 +37,13 @@ mod tests {
             2,
         );
         check("\x1b]\x07", false, "\x1b]52;c;G10H\x07", 3);
-        let long = "é".repeat(MOST);
+        let long = "é".repeat(MAX_COPY_BYTES);
         let (sent, length) = sequence(&long, false);
-        assert_eq!(length, MOST);
-        assert_eq!(sent.len(), "\x1b]52;c;\x07".len() + MOST.div_ceil(3) * 4);
-        assert_eq!(sequence(&format!("a{long}"), false).1, MOST - 1);
+        assert_eq!(length, MAX_COPY_BYTES);
+        assert_eq!(
+            sent.len(),
+            "\x1b]52;c;\x07".len() + MAX_COPY_BYTES.div_ceil(3) * 4
+        );
+        assert_eq!(sequence(&format!("a{long}"), false).1, MAX_COPY_BYTES - 1);
     }
 }

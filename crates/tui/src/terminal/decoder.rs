@@ -1,9 +1,9 @@
 //! Decodes the bytes that a terminal sends. Pure: the caller keeps the time.
 //!
 //! Sequences may arrive in pieces, cut anywhere. A lone escape character may be a key or the
-//! beginning of a sequence: [`Decoder::is_unsure`] says that more bytes or [`Decoder::expire`] have
+//! beginning of a sequence: [`InputDecoder::has_partial_sequence`] says that more bytes or [`InputDecoder::expire`] have
 //! to decide. Answers to queries that were sent to the terminal never become keys; everything else
-//! that looks like an answer does, so that no keystroke is lost. Entry type: [`Decoder`].
+//! that looks like an answer does, so that no keystroke is lost. Entry type: [`InputDecoder`].
 
 mod key;
 mod sequence;
@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent};
 
-use self::sequence::Parsed;
+use self::sequence::ParsedSequence;
 
 const PASTE_END: &[u8] = b"\x1b[201~";
 const CTRL_C: u8 = 3;
 
 /// An input from the terminal.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum TerminalInput {
     Key(KeyEvent),
     Mouse(MouseEvent),
     Paste(String),
@@ -33,24 +33,24 @@ pub(super) enum Heard {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct InputDecoder {
     /// The beginning of an incomplete sequence.
     waiting: Vec<u8>,
     /// The bytes pasted so far, while a paste is being received.
     paste: Option<Vec<u8>>,
-    heard: VecDeque<Heard>,
+    heard: VecDeque<TerminalInput>,
     /// The background colour was queried, and the answer may still arrive.
     is_colour_expected: bool,
 }
 
-impl Decoder {
+impl InputDecoder {
     /// From now on, an answer to the query of the background colour is expected.
     pub(super) fn expect_colour(&mut self) {
         self.is_colour_expected = true;
     }
 
     /// Whether an answer may still arrive that would otherwise be taken for keys.
-    pub(super) fn is_expecting(&self) -> bool {
+    pub(super) fn expects_answer(&self) -> bool {
         self.is_colour_expected
     }
 
@@ -69,7 +69,7 @@ impl Decoder {
                     let rest = &waiting[begin..];
                     let from = paste.len().saturating_sub(PASTE_END.len());
                     paste.extend_from_slice(rest);
-                    match find(&paste[from..], PASTE_END) {
+                    match find_bytes(&paste[from..], PASTE_END) {
                         None => rest.len(),
                         Some(at) => {
                             let behind = paste.len() - from - at - PASTE_END.len();
@@ -80,16 +80,19 @@ impl Decoder {
                     }
                 }
                 None => match sequence::parse(&waiting[begin..], self.is_colour_expected) {
-                    Parsed::Unfinished => break,
-                    Parsed::Done(length, heard) => {
+                    ParsedSequence::Unfinished => break,
+                    ParsedSequence::Done(length, heard) => {
                         self.heard.extend(heard.inspect(|heard| {
-                            if matches!(heard, Heard::Background(_) | Heard::Attributes) {
+                            if matches!(
+                                heard,
+                                TerminalInput::Background(_) | TerminalInput::Attributes
+                            ) {
                                 self.is_colour_expected = false;
                             }
                         }));
                         length
                     }
-                    Parsed::Paste(length) => {
+                    ParsedSequence::Paste(length) => {
                         self.paste = Some(Vec::new());
                         length
                     }
@@ -101,13 +104,13 @@ impl Decoder {
     }
 
     /// The next decoded input.
-    pub(super) fn next(&mut self) -> Option<Heard> {
+    pub(super) fn next(&mut self) -> Option<TerminalInput> {
         self.heard.pop_front()
     }
 
     /// Whether there is an incomplete sequence whose end may never arrive. A paste is not one: it
     /// may take any time.
-    pub(super) fn is_unsure(&self) -> bool {
+    pub(super) fn has_partial_sequence(&self) -> bool {
         !self.waiting.is_empty()
     }
 
@@ -125,10 +128,12 @@ impl Decoder {
     pub(super) fn expire(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         match waiting[..] {
-            [0x1b] => self.heard.push_back(Heard::Key(KeyCode::Esc.into())),
+            [0x1b] => self
+                .heard
+                .push_back(TerminalInput::Key(KeyCode::Esc.into())),
             [0x1b, first @ (b'[' | b'O')] => {
-                let key = key::letter(first.into(), KeyModifiers::ALT);
-                self.heard.push_back(Heard::Key(key));
+                let key = key::char_key(first.into(), KeyModifiers::ALT);
+                self.heard.push_back(TerminalInput::Key(key));
             }
             // Half an answer: it was typed, so decode it as keys.
             [0x1b, b']', ..] => {
@@ -150,11 +155,11 @@ impl Decoder {
         } else {
             text.into_owned()
         };
-        self.heard.push_back(Heard::Paste(text));
+        self.heard.push_back(TerminalInput::Paste(text));
     }
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes
         .windows(wanted.len())
         .position(|window| window == wanted)

@@ -1,7 +1,7 @@
 //! Switches the terminal to the UI's mode, and restores it however the program ends.
 //!
 //! The state is global to the process, because a panic of any thread has to restore the terminal,
-//! and nothing may be drawn after that. Entry type: [`Guard`].
+//! and nothing may be drawn after that. Entry type: [`TerminalGuard`].
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -16,34 +16,34 @@ use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 /// reset is for terminals that take modifyOtherKeys for a colour.
 const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1000h\x1b[?1006h\x1b[>4;1m\x1b[0m";
 /// Kitty's keyboard protocol. The terminal keeps a stack, so this is sent only once.
-const ENTER_ONCE: &str = "\x1b[>1u";
+const PUSH_KITTY_KEYS: &str = "\x1b[>1u";
 /// Undoes all of that and ends a frame that was cut short. Terminals that do not know these
 /// sequences may print parts of them, so the screen is cleared after.
 const LEAVE: &str = "\x1b[?2026l\x1b[>4;0m\x1b[<u\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[0m\x1b[2J\
                      \x1b[?1049l\x1b[?25h";
 
 /// The original settings, while the UI owns the terminal.
-static TAKEN: Mutex<Option<Termios>> = Mutex::new(None);
+static SAVED_TERMIOS: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// The UI owns the terminal as long as this lives.
 #[derive(Debug)]
-pub(super) struct Guard(());
+pub(super) struct TerminalGuard(());
 
-impl Guard {
+impl TerminalGuard {
     pub(super) fn enter() -> io::Result<Self> {
-        take()?;
+        take_terminal()?;
         Ok(Self(()))
     }
 }
 
-impl Drop for Guard {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
-        restore();
+        restore_terminal();
     }
 }
 
 /// Takes the terminal, for the first time or again.
-pub(super) fn take() -> io::Result<()> {
+pub(super) fn take_terminal() -> io::Result<()> {
     let mut taken = lock();
     let input = io::stdin();
     if !io::stdout().is_terminal() {
@@ -55,7 +55,7 @@ pub(super) fn take() -> io::Result<()> {
     // TCSANOW keeps what was typed ahead.
     tcsetattr(&input, SetArg::TCSANOW, &raw)?;
     let once = match taken.replace(before) {
-        None => ENTER_ONCE,
+        None => PUSH_KITTY_KEYS,
         Some(first) => {
             *taken = Some(first);
             ""
@@ -66,10 +66,10 @@ pub(super) fn take() -> io::Result<()> {
 
 /// Restores the terminal. Does nothing if the UI does not own it, and waits at most 500 ms for the
 /// lock.
-pub(super) fn restore() {
+pub(super) fn restore_terminal() {
     let give_up = Instant::now() + Duration::from_millis(500);
     let mut taken = loop {
-        match TAKEN.try_lock() {
+        match SAVED_TERMIOS.try_lock() {
             Ok(taken) => break Some(taken),
             Err(TryLockError::Poisoned(taken)) => break Some(taken.into_inner()),
             // A frame is being written, or the write is blocked by a terminal that does not read.
@@ -93,7 +93,7 @@ pub(super) fn write(bytes: &[u8]) -> io::Result<()> {
 }
 
 fn lock() -> MutexGuard<'static, Option<Termios>> {
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+    SAVED_TERMIOS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes in one call where the kernel accepts everything. The terminal may have been made

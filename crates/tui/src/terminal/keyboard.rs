@@ -7,25 +7,25 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::decoder::{Decoder, Heard};
+use super::decoder::{InputDecoder, TerminalInput};
 
 /// Maximum number of bytes read before other work gets its turn.
-const BATCH: usize = 256 * 1024;
+const MAX_BATCH_BYTES: usize = 256 * 1024;
 /// How long a lone escape character may still become a sequence before it counts as the Esc key.
-const PATIENCE: Duration = Duration::from_millis(30);
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(30);
 /// How long the rest of a sequence may take. This can be longer: it delays no key, and a slow line
 /// may split a sequence.
-const LONG_PATIENCE: Duration = Duration::from_millis(200);
+const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long to wait at exit for answers that would otherwise appear at the shell's prompt.
-const FAREWELL: Duration = Duration::from_millis(100);
+const LATE_ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The terminal has been closed.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct TerminalClosed;
 
 #[derive(Debug, Default)]
 pub(super) struct Keyboard {
-    decoder: Decoder,
+    decoder: InputDecoder,
     /// Time of the last read.
     fed: Duration,
 }
@@ -36,12 +36,12 @@ impl Keyboard {
     }
 
     /// Reads everything that has been typed so far.
-    pub(super) fn read(&mut self, now: Duration) -> io::Result<Result<(), Gone>> {
+    pub(super) fn read(&mut self, now: Duration) -> io::Result<Result<(), TerminalClosed>> {
         let mut buffer = [0; 16 * 1024];
         let mut taken = 0;
-        while taken < BATCH && is_readable(Duration::ZERO)? {
+        while taken < MAX_BATCH_BYTES && is_readable(Duration::ZERO)? {
             match nix::unistd::read(io::stdin(), &mut buffer) {
-                Ok(0) | Err(Errno::EIO) => return Ok(Err(Gone)),
+                Ok(0) | Err(Errno::EIO) => return Ok(Err(TerminalClosed)),
                 Ok(length) => {
                     self.decoder.feed(&buffer[..length]);
                     self.fed = now;
@@ -51,34 +51,39 @@ impl Keyboard {
                 Err(error) => return Err(error.into()),
             }
         }
-        if self.doubts_until().is_some_and(|until| now >= until) {
+        if self
+            .partial_sequence_deadline()
+            .is_some_and(|until| now >= until)
+        {
             self.decoder.expire();
         }
         Ok(Ok(()))
     }
 
-    pub(super) fn next(&mut self) -> Option<Heard> {
+    pub(super) fn next(&mut self) -> Option<TerminalInput> {
         self.decoder.next()
     }
 
     /// When an incomplete sequence has to be decoded as it is.
-    pub(super) fn doubts_until(&self) -> Option<Duration> {
+    pub(super) fn partial_sequence_deadline(&self) -> Option<Duration> {
         let patience = if self.decoder.is_escape() {
-            PATIENCE
+            ESCAPE_TIMEOUT
         } else {
-            LONG_PATIENCE
+            SEQUENCE_TIMEOUT
         };
-        self.decoder.is_unsure().then(|| self.fed + patience)
+        self.decoder
+            .has_partial_sequence()
+            .then(|| self.fed + patience)
     }
 
     /// Whether everything typed so far has been read.
-    pub(super) fn is_quiet(&self) -> io::Result<bool> {
+    pub(super) fn is_drained(&self) -> io::Result<bool> {
         Ok(self.decoder.is_idle() && !is_readable(Duration::ZERO)?)
     }
 
     /// Waits a little for answers to queries, so that the shell does not get them.
     pub(super) fn leave(&mut self, now: Duration) -> io::Result<()> {
-        while self.decoder.is_expecting() && is_readable(FAREWELL)? {
+        while self.decoder.expects_answer() && is_readable(LATE_ANSWER_TIMEOUT)? {
             if self.read(now)?.is_err() {
                 break;
             }

@@ -8,9 +8,9 @@ use super::guard;
 
 /// All clones collect into the same frame.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Output(Rc<RefCell<Vec<u8>>>);
+pub(super) struct FrameOutput(Rc<RefCell<Vec<u8>>>);
 
-impl Output {
+impl FrameOutput {
     /// Adds a control sequence.
     pub(super) fn add(&self, sequence: &str) {
         self.0.borrow_mut().extend_from_slice(sequence.as_bytes());
@@ -25,7 +25,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for FrameOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().extend_from_slice(bytes);
         Ok(bytes.len())

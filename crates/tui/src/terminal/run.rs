@@ -12,31 +12,31 @@ use jiff::Timestamp;
 use thiserror::Error;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::decoder::Heard;
-use super::guard::{self, Guard};
-use super::keyboard::{Gone, Keyboard};
-use super::pace::Pace;
-use super::panics::Panics;
-use super::screen::{self, Screen};
-use super::sight::{Sight, Unseen};
-use super::signals::{Asked, Signals};
-use super::{background, clipboard, outside, signals, wait};
-use crate::app::{App, Effect, Input};
-use crate::port::{Notice, Port, Request};
-use crate::text::{Colours, colours};
-use crate::theme::Look;
+use super::decoder::TerminalInput;
+use super::draw_confirmation::{DrawConfirmation, DrawnQuestion};
+use super::frame_pacer::FramePacer;
+use super::guard::{self, TerminalGuard};
+use super::keyboard::{Keyboard, TerminalClosed};
+use super::panic_hook::PanicHookGuard;
+use super::screen::{self, TerminalScreen};
+use super::signals::{SignalListener, SignalRequest};
+use super::{background, clipboard, external_editor, signals, wait};
+use crate::app::{AppEffect, AppInput, TuiApp};
+use crate::port::{UiNotice, UiPort, UiRequest};
+use crate::text::{SyntaxColours, colours};
+use crate::theme::ColourScheme;
 
 /// Time that notices may take before keys are read again.
-const HELPING: Duration = Duration::from_millis(2);
+const NOTICE_TIME_SLICE: Duration = Duration::from_millis(2);
 
 /// Minimum time between two time inputs to the state.
-const TICK: Duration = Duration::from_millis(16);
+const MIN_TICK_INTERVAL: Duration = Duration::from_millis(16);
 
 /// What the host program knows about the terminal and the user.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct TuiSettings {
     /// The look until the terminal reports its background, if it is asked.
-    pub look: Look,
+    pub look: ColourScheme,
     /// Asks the terminal whether it is light or dark. It may never answer.
     pub asks_look: bool,
     /// The user's editor, such as `vim`; may include arguments.
@@ -47,7 +47,7 @@ pub struct Settings {
 
 /// Why the UI ended. The terminal has been restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum TuiExit {
     /// The user quit, or the host program ended it.
     Left,
     /// A signal ended it.
@@ -66,68 +66,68 @@ pub enum TuiError {
 }
 
 /// Runs the UI until the user quits. Blocks: needs its own thread.
-pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
-    match show(settings, port) {
+pub fn run(settings: &TuiSettings, port: UiPort) -> Result<TuiExit, TuiError> {
+    match run_in_terminal(settings, port) {
         // Every call fails with EIO once the terminal has hung up.
         Err(TuiError::Terminal(error)) if error.raw_os_error() == Some(libc::EIO) => {
-            Ok(Ended::Gone)
+            Ok(TuiExit::Gone)
         }
         ended => ended,
     }
 }
 
-fn show(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
-    let panics = Panics::watch(&port.waker);
-    let signals = Signals::listen()?;
+fn run_in_terminal(settings: &TuiSettings, port: UiPort) -> Result<TuiExit, TuiError> {
+    let panics = PanicHookGuard::watch(&port.waker);
+    let signals = SignalListener::listen()?;
     let size = screen::size()?;
-    let _guard = Guard::enter()?;
-    let mut app = App::new(settings.look, size.0, size.1);
+    let _guard = TerminalGuard::enter()?;
+    let mut app = TuiApp::new(settings.look, size.0, size.1);
     app.began = Some(Timestamp::now());
     let waker = port.waker.clone();
-    app.theme.colours = Some(Colours::start(move || waker.wake()));
-    let mut session = Session {
+    app.theme.colours = Some(SyntaxColours::start(move || waker.wake()));
+    let mut session = EventLoop {
         settings,
         port,
         app,
-        screen: Screen::new(size)?,
+        screen: TerminalScreen::new(size)?,
         keyboard: Keyboard::default(),
         signals,
         panics,
-        pace: Pace::default(),
-        sight: Sight::default(),
+        pace: FramePacer::default(),
+        sight: DrawConfirmation::default(),
         begun: Instant::now(),
         has_notices: true,
         time_again: Duration::ZERO,
         coloured: 0,
     };
-    if settings.asks_look && settings.look != Look::Plain {
+    if settings.asks_look && settings.look != ColourScheme::Plain {
         session.keyboard.expect_colour();
-        session.screen.tell(background::QUESTION)?;
+        session.screen.tell(background::BACKGROUND_QUERY)?;
     }
     let ended = session.run();
-    if matches!(ended, Ok(Ended::Signal(_) | Ended::Gone) | Err(_)) {
+    if matches!(ended, Ok(TuiExit::Signal(_) | TuiExit::Gone) | Err(_)) {
         // Fails if the host program has ended too.
-        let _ = session.port.requests.send(Request::Quit);
+        let _ = session.port.requests.send(UiRequest::Quit);
     }
-    if !matches!(ended, Ok(Ended::Gone) | Err(_)) {
+    if !matches!(ended, Ok(TuiExit::Gone) | Err(_)) {
         // If the terminal closes meanwhile, there are no late answers either.
         let _ = session.keyboard.leave(session.now());
     }
     ended
 }
 
-type Step = Result<ControlFlow<Ended>, TuiError>;
+type LoopStep = Result<ControlFlow<TuiExit>, TuiError>;
 
-struct Session<'a> {
-    settings: &'a Settings,
-    port: Port,
-    app: App,
-    screen: Screen,
+struct EventLoop<'a> {
+    settings: &'a TuiSettings,
+    port: UiPort,
+    app: TuiApp,
+    screen: TerminalScreen,
     keyboard: Keyboard,
-    signals: Signals,
-    panics: Panics,
-    pace: Pace,
-    sight: Sight,
+    signals: SignalListener,
+    panics: PanicHookGuard,
+    pace: FramePacer,
+    sight: DrawConfirmation,
     begun: Instant,
     /// Notices may be left in the queue without a further wake-up.
     has_notices: bool,
@@ -137,9 +137,9 @@ struct Session<'a> {
     coloured: u64,
 }
 
-impl Session<'_> {
-    fn run(&mut self) -> Result<Ended, TuiError> {
-        self.pace.hurry();
+impl EventLoop<'_> {
+    fn run(&mut self) -> Result<TuiExit, TuiError> {
+        self.pace.mark_urgent();
         loop {
             match self.step() {
                 Ok(Continue(())) => {}
@@ -149,7 +149,7 @@ impl Session<'_> {
         }
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> LoopStep {
         self.draw()?;
         if let Break(ended) = self.show()? {
             return Ok(Break(ended));
@@ -159,16 +159,16 @@ impl Session<'_> {
             self.port.waker.as_fd(),
             self.signals.as_fd(),
         ];
-        wait::wait(sources, self.rest())?;
-        self.port.waker.quiet();
+        wait::wait_readable(sources, self.rest())?;
+        self.port.waker.reset();
         if self.panics.have_been() {
             return Err(TuiError::Panicked);
         }
         let parts = [
-            Self::obey_signals,
-            Self::hear_keys,
-            Self::hear_notices,
-            Self::pass_time,
+            Self::handle_signals,
+            Self::handle_keys,
+            Self::handle_notices,
+            Self::handle_time,
         ];
         for part in parts {
             if let Break(ended) = part(self)? {
@@ -189,9 +189,9 @@ impl Session<'_> {
         }
         let moments = [
             self.pace.due(),
-            self.wakes_at(),
-            self.keyboard.doubts_until(),
-            self.sight.gives_up_at(),
+            self.next_wakeup(),
+            self.keyboard.partial_sequence_deadline(),
+            self.sight.query_deadline(),
         ];
         let first = moments.into_iter().flatten().min()?;
         Some(first.saturating_sub(self.now()))
@@ -207,7 +207,7 @@ impl Session<'_> {
         let (width, height) = screen::size()?;
         if (width, height) != (self.app.width, self.app.height) {
             // A resize has no effects.
-            self.app.update(begun, Input::Resized { width, height });
+            self.app.update(begun, AppInput::Resized { width, height });
         }
         self.coloured = colours(&self.app.theme);
         self.app.arrange();
@@ -220,34 +220,34 @@ impl Session<'_> {
     }
 
     /// Tells the state that it has been drawn, once that is so and every earlier key has been read.
-    fn show(&mut self) -> Step {
+    fn show(&mut self) -> LoopStep {
         let unseen = self.unseen();
         let is_on_screen = self.pace.due().is_none() || unseen.is_some();
-        if is_on_screen && self.sight.is_clear(unseen) && self.keyboard.is_quiet()? {
+        if is_on_screen && self.sight.is_clear(unseen) && self.keyboard.is_drained()? {
             self.sight.settle();
-            return self.update(Input::Shown);
+            return self.update(AppInput::Shown);
         }
         Ok(Continue(()))
     }
 
-    fn unseen(&self) -> Option<Unseen> {
+    fn unseen(&self) -> Option<DrawnQuestion> {
         let number = self.app.questions.unseen()?;
         Some((number, self.app.width, self.app.height))
     }
 
-    fn obey_signals(&mut self) -> Step {
+    fn handle_signals(&mut self) -> LoopStep {
         for asked in self.signals.take() {
             match asked {
-                Asked::End(signal) => return Ok(Break(Ended::Signal(signal))),
-                Asked::Stop => {
+                SignalRequest::End(signal) => return Ok(Break(TuiExit::Signal(signal))),
+                SignalRequest::Stop => {
                     if let Break(ended) = self.suspend()? {
                         return Ok(Break(ended));
                     }
                 }
-                Asked::GoOn => self.take_back()?,
+                SignalRequest::GoOn => self.retake_terminal()?,
                 // Even if the size is the old one again: the terminal moves its content at each
                 // resize.
-                Asked::Resize => {
+                SignalRequest::Resize => {
                     self.screen.forget();
                     self.pace.change();
                 }
@@ -256,18 +256,20 @@ impl Session<'_> {
         Ok(Continue(()))
     }
 
-    fn hear_keys(&mut self) -> Step {
-        if let Err(Gone) = self.keyboard.read(self.now())? {
-            return Ok(Break(Ended::Gone));
+    fn handle_keys(&mut self) -> LoopStep {
+        if let Err(TerminalClosed) = self.keyboard.read(self.now())? {
+            return Ok(Break(TuiExit::Gone));
         }
         while let Some(heard) = self.keyboard.next() {
             let input = match heard {
-                Heard::Key(key) => Input::Key(key),
-                Heard::Mouse(mouse) => Input::Mouse(mouse),
-                Heard::Paste(text) => Input::Paste(text),
-                Heard::Background(colour) => Input::Look(background::look(colour)),
-                Heard::Attributes => continue,
-                Heard::Present => {
+                TerminalInput::Key(key) => AppInput::Key(key),
+                TerminalInput::Mouse(mouse) => AppInput::Mouse(mouse),
+                TerminalInput::Paste(text) => AppInput::Paste(text),
+                TerminalInput::Background(colour) => {
+                    AppInput::Look(background::scheme_for_background(colour))
+                }
+                TerminalInput::Attributes => continue,
+                TerminalInput::Present => {
                     self.sight.answer();
                     if self.sight.asks(self.unseen()) {
                         self.pace.change();
@@ -275,7 +277,7 @@ impl Session<'_> {
                     continue;
                 }
             };
-            self.pace.hurry();
+            self.pace.mark_urgent();
             if let Break(ended) = self.update(input)? {
                 return Ok(Break(ended));
             }
@@ -283,10 +285,10 @@ impl Session<'_> {
         Ok(Continue(()))
     }
 
-    fn hear_notices(&mut self) -> Step {
+    fn handle_notices(&mut self) -> LoopStep {
         let begun = Instant::now();
         self.has_notices = true;
-        while begun.elapsed() < HELPING {
+        while begun.elapsed() < NOTICE_TIME_SLICE {
             let notice = match self.port.notices.try_recv() {
                 Ok(notice) => notice,
                 Err(TryRecvError::Empty) => {
@@ -294,61 +296,61 @@ impl Session<'_> {
                     break;
                 }
                 // The host program ended without a `Quit`.
-                Err(TryRecvError::Disconnected) => return Ok(Break(Ended::Left)),
+                Err(TryRecvError::Disconnected) => return Ok(Break(TuiExit::Left)),
             };
             self.pace.change();
-            if let Break(ended) = self.update(Input::Notice(notice))? {
+            if let Break(ended) = self.update(AppInput::Notice(notice))? {
                 return Ok(Break(ended));
             }
         }
         Ok(Continue(()))
     }
 
-    fn pass_time(&mut self) -> Step {
+    fn handle_time(&mut self) -> LoopStep {
         let now = self.now();
         self.sight.pass(now);
         if colours(&self.app.theme) != self.coloured {
             self.pace.change();
         }
-        if self.wakes_at().is_none_or(|at| now < at) {
+        if self.next_wakeup().is_none_or(|at| now < at) {
             return Ok(Continue(()));
         }
-        self.time_again = now + TICK;
+        self.time_again = now + MIN_TICK_INTERVAL;
         // The state relies on every earlier key having been read.
-        if self.keyboard.is_quiet()? {
+        if self.keyboard.is_drained()? {
             self.pace.change();
-            self.update(Input::Time)
+            self.update(AppInput::Time)
         } else {
             Ok(Continue(()))
         }
     }
 
-    fn wakes_at(&self) -> Option<Duration> {
+    fn next_wakeup(&self) -> Option<Duration> {
         Some(self.app.wakes_at()?.max(self.time_again))
     }
 
     /// Applies an input to the state and performs the effects.
-    fn update(&mut self, input: Input) -> Step {
+    fn update(&mut self, input: AppInput) -> LoopStep {
         for effect in self.app.update(self.now(), input) {
             match effect {
                 // Fails if the host program has ended; the next receive notices that.
-                Effect::Ask(request) => drop(self.port.requests.send(request)),
-                Effect::Copy(text) => self.copy(&text)?,
-                Effect::Edit(text) => {
-                    if let Break(ended) = self.edit(&text)? {
+                AppEffect::Ask(request) => drop(self.port.requests.send(request)),
+                AppEffect::Copy(text) => self.copy(&text)?,
+                AppEffect::Edit(text) => {
+                    if let Break(ended) = self.open_editor(&text)? {
                         return Ok(Break(ended));
                     }
                 }
-                Effect::Suspend => {
+                AppEffect::Suspend => {
                     if let Break(ended) = self.suspend()? {
                         return Ok(Break(ended));
                     }
                 }
-                Effect::Refresh => {
+                AppEffect::Refresh => {
                     self.screen.forget();
-                    self.pace.hurry();
+                    self.pace.mark_urgent();
                 }
-                Effect::Quit => return Ok(Break(Ended::Left)),
+                AppEffect::Quit => return Ok(Break(TuiExit::Left)),
             }
         }
         Ok(Continue(()))
@@ -361,62 +363,62 @@ impl Session<'_> {
             let said = "too long for the clipboard: the first 1 MiB was copied".to_owned();
             // A note has no effects.
             self.app
-                .update(self.now(), Input::Notice(Notice::Said(said)));
+                .update(self.now(), AppInput::Notice(UiNotice::Said(said)));
         }
         Ok(())
     }
 
-    fn edit(&mut self, text: &str) -> Step {
+    fn open_editor(&mut self, text: &str) -> LoopStep {
         let Some(editor) = &self.settings.editor else {
-            return self.update(Input::Notice(Notice::Failed {
+            return self.update(AppInput::Notice(UiNotice::Failed {
                 what: "cannot open an editor: none is set".to_owned(),
                 hint: Some("set the environment variable `EDITOR`".to_owned()),
             }));
         };
-        guard::restore();
-        let written = signals::stoppable(|| outside::edit(editor, text))?;
-        if let Break(ended) = self.come_back()? {
+        guard::restore_terminal();
+        let written = signals::with_default_stop(|| external_editor::edit_text(editor, text))?;
+        if let Break(ended) = self.resume()? {
             return Ok(Break(ended));
         }
         self.update(match written {
-            Ok(text) => Input::Edited(text),
-            Err(error) => Input::Notice(Notice::Failed {
-                what: chain(&error),
+            Ok(text) => AppInput::Edited(text),
+            Err(error) => AppInput::Notice(UiNotice::Failed {
+                what: error_chain(&error),
                 hint: None,
             }),
         })
     }
 
-    fn suspend(&mut self) -> Step {
-        guard::restore();
-        signals::stop()?;
-        self.come_back()
+    fn suspend(&mut self) -> LoopStep {
+        guard::restore_terminal();
+        signals::stop_job()?;
+        self.resume()
     }
 
     /// Resumes after another program had the terminal. Signals may have been meant for that
     /// program.
-    fn come_back(&mut self) -> Step {
-        if let Some(signal) = self.signals.forgive() {
-            return Ok(Break(Ended::Signal(signal)));
+    fn resume(&mut self) -> LoopStep {
+        if let Some(signal) = self.signals.discard_pending() {
+            return Ok(Break(TuiExit::Signal(signal)));
         }
-        self.take_back()?;
+        self.retake_terminal()?;
         Ok(Continue(()))
     }
 
     /// Takes the terminal again and redraws everything.
-    fn take_back(&mut self) -> Result<(), TuiError> {
+    fn retake_terminal(&mut self) -> Result<(), TuiError> {
         if self.panics.have_been() {
             return Err(TuiError::Panicked);
         }
-        guard::take()?;
+        guard::take_terminal()?;
         self.screen.forget();
-        self.pace.hurry();
+        self.pace.mark_urgent();
         Ok(())
     }
 }
 
 /// An error and its sources on one line.
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let sources = std::iter::successors(error.source(), |error| error.source());
     sources.fold(error.to_string(), |text, source| {
         format!("{text}: {source}")

@@ -7,15 +7,15 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-use super::output::Output;
-use crate::app::App;
+use super::output::FrameOutput;
+use crate::app::TuiApp;
 use crate::draw::draw;
 
 /// Synchronized output: terminals that support it show a frame only when it is complete.
-const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
-const END: &str = "\x1b[?2026l";
+const BEGIN_FRAME: &str = "\x1b[?2026h\x1b[?25l";
+const END_FRAME: &str = "\x1b[?2026l";
 /// Status query: answered when everything before it has been processed.
-const ARE_YOU_THERE: &str = "\x1b[5n";
+const STATUS_QUERY: &str = "\x1b[5n";
 
 nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
 
@@ -35,17 +35,17 @@ pub(super) fn size() -> io::Result<(u16, u16)> {
     }
 }
 
-pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Output>>,
-    output: Output,
+pub(super) struct TerminalScreen {
+    terminal: Terminal<CrosstermBackend<FrameOutput>>,
+    output: FrameOutput,
     area: Rect,
     /// The screen content is unknown: draw the next frame completely.
     is_lost: bool,
 }
 
-impl Screen {
+impl TerminalScreen {
     pub(super) fn new((width, height): (u16, u16)) -> io::Result<Self> {
-        let output = Output::default();
+        let output = FrameOutput::default();
         let area = Rect::new(0, 0, width, height);
         let backend = CrosstermBackend::new(output.clone());
         // Fixed size: the loop knows it, so ratatui need not query it before each frame.
@@ -64,17 +64,17 @@ impl Screen {
     }
 
     /// Draws a frame. With `asks`, the terminal answers when it has processed the frame.
-    pub(super) fn draw(&mut self, app: &App, asks: bool) -> io::Result<()> {
-        self.output.add(BEGIN);
+    pub(super) fn draw(&mut self, app: &TuiApp, asks: bool) -> io::Result<()> {
+        self.output.add(BEGIN_FRAME);
         let area = Rect::new(0, 0, app.width, app.height);
         if area != self.area || self.is_lost {
             self.terminal.resize(area)?;
             (self.area, self.is_lost) = (area, false);
         }
         self.terminal.draw(|frame| draw(app, frame))?;
-        self.output.add(END);
+        self.output.add(END_FRAME);
         if asks {
-            self.output.add(ARE_YOU_THERE);
+            self.output.add(STATUS_QUERY);
         }
         self.output.send()
     }

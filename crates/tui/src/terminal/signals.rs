@@ -15,13 +15,13 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use signal_hook::{SigId, flag, low_level};
 
-const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+const TERMINATING_SIGNALS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Signals that end the program at once if they are the second one.
-const IMPATIENT: [i32; 3] = [SIGINT, SIGQUIT, SIGTERM];
+const FORCED_EXIT_SIGNALS: [i32; 3] = [SIGINT, SIGQUIT, SIGTERM];
 
 /// The meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignalRequest {
     /// End the program because of this signal.
     End(i32),
     /// Suspend and return the terminal to the shell.
@@ -32,17 +32,17 @@ pub(super) enum Asked {
 }
 
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(super) struct SignalListener {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
     /// Handlers that make a second signal end the program.
     impatience: Vec<SigId>,
 }
 
-impl Signals {
+impl SignalListener {
     pub(super) fn listen() -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let mut impatience = Vec::new();
-        for signal in IMPATIENT {
+        for signal in FORCED_EXIT_SIGNALS {
             let flag = Arc::clone(&is_ending);
             impatience.push(flag::register_conditional_default(signal, flag)?);
         }
@@ -53,7 +53,7 @@ impl Signals {
         }
         let (read, write) = UnixStream::pair()?;
         let others = [SIGTSTP, SIGCONT, SIGWINCH];
-        let all = ENDING.into_iter().chain(others);
+        let all = TERMINATING_SIGNALS.into_iter().chain(others);
         Ok(Self {
             delivery: SignalDelivery::with_pipe(read, write, SignalOnly, all)?,
             impatience,
@@ -62,20 +62,20 @@ impl Signals {
 
     /// Discards signals that were meant for another program which had the terminal. Returns a
     /// signal that cannot have been.
-    pub(super) fn forgive(&mut self) -> Option<i32> {
+    pub(super) fn discard_pending(&mut self) -> Option<i32> {
         let mut signals = self.delivery.pending();
         signals.find(|signal| [SIGHUP, SIGTERM].contains(signal))
     }
 
     /// The signals since the last call; terminating ones first.
-    pub(super) fn take(&mut self) -> Vec<Asked> {
-        let mut asked: Vec<Asked> = self.delivery.pending().map(meaning).collect();
-        asked.sort_by_key(|asked| !matches!(asked, Asked::End(_)));
+    pub(super) fn take(&mut self) -> Vec<SignalRequest> {
+        let mut asked: Vec<SignalRequest> = self.delivery.pending().map(signal_request).collect();
+        asked.sort_by_key(|asked| !matches!(asked, SignalRequest::End(_)));
         asked
     }
 }
 
-impl Drop for Signals {
+impl Drop for SignalListener {
     fn drop(&mut self) {
         // From here on, the host program handles signals.
         for id in self.impatience.drain(..) {
@@ -84,41 +84,41 @@ impl Drop for Signals {
     }
 }
 
-impl AsFd for Signals {
+impl AsFd for SignalListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.delivery.get_read().as_fd()
     }
 }
 
-fn meaning(signal: i32) -> Asked {
+fn signal_request(signal: i32) -> SignalRequest {
     match signal {
-        SIGTSTP => Asked::Stop,
-        SIGCONT => Asked::GoOn,
-        SIGWINCH => Asked::Resize,
-        signal => Asked::End(signal),
+        SIGTSTP => SignalRequest::Stop,
+        SIGCONT => SignalRequest::GoOn,
+        SIGWINCH => SignalRequest::Resize,
+        signal => SignalRequest::End(signal),
     }
 }
 
 /// Stops the whole job, as Ctrl-Z does, until the shell continues it. Returns at once if there is
 /// no shell that could.
-pub(super) fn stop() -> io::Result<()> {
+pub(super) fn stop_job() -> io::Result<()> {
     // Stops the other processes of the job, such as a script that runs this one. Not this process:
     // it is not defined which of its threads gets the signal and when, and it could be stopped
     // twice.
-    during(SigHandler::SigIgn, || {
+    with_stop_action(SigHandler::SigIgn, || {
         kill(Pid::from_raw(0), Signal::SIGTSTP)
     })??;
     // Sent to this thread: the process is stopped here, and `raise` returns when it continues.
-    Ok(stoppable(|| raise(Signal::SIGTSTP))??)
+    Ok(with_default_stop(|| raise(Signal::SIGTSTP))??)
 }
 
 /// Runs `work` with the default action for Ctrl-Z: the kernel stops this process too.
-pub(super) fn stoppable<T>(work: impl FnOnce() -> T) -> io::Result<T> {
-    during(SigHandler::SigDfl, work)
+pub(super) fn with_default_stop<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    with_stop_action(SigHandler::SigDfl, work)
 }
 
 /// Runs `work` with another handler for Ctrl-Z: the default action, or ignoring it.
-fn during<T>(handler: SigHandler, work: impl FnOnce() -> T) -> io::Result<T> {
+fn with_stop_action<T>(handler: SigHandler, work: impl FnOnce() -> T) -> io::Result<T> {
     let usual = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
     // SAFETY: the action is a default or to ignore, so no handler function is installed.
     let ours = unsafe { sigaction(Signal::SIGTSTP, &usual) }?;

@@ -9,7 +9,10 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 /// Returns when a source is readable, or after the timeout.
-pub(super) fn wait(sources: [BorrowedFd<'_>; 3], longest: Option<Duration>) -> io::Result<()> {
+pub(super) fn wait_readable(
+    sources: [BorrowedFd<'_>; 3],
+    longest: Option<Duration>,
+) -> io::Result<()> {
     let mut sources = sources.map(|source| PollFd::new(source, PollFlags::POLLIN));
     let timeout = longest.map(TimeSpec::from_duration);
     match ppoll(&mut sources, timeout, None) {

@@ -9,19 +9,19 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// Cheap to clone; all clones wake the same loop.
 #[derive(Debug, Clone)]
-pub(crate) struct Waker(Arc<Inner>);
+pub(crate) struct LoopWaker(Arc<WakerInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct WakerInner {
     event: EventFd,
     /// A wake-up is pending: no further write is needed.
     is_ringing: AtomicBool,
 }
 
-impl Waker {
+impl LoopWaker {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(WakerInner {
             event: EventFd::from_flags(flags)?,
             is_ringing: AtomicBool::new(false),
         })))
@@ -34,8 +34,8 @@ impl Waker {
         }
     }
 
-    /// Clears the pending wake-up. Later calls of [`Waker::wake`] wake the loop again.
-    pub(crate) fn quiet(&self) {
+    /// Clears the pending wake-up. Later calls of [`LoopWaker::wake`] wake the loop again.
+    pub(crate) fn reset(&self) {
         if self.0.is_ringing.load(Ordering::Acquire) {
             let _ = self.0.event.read();
             self.0.is_ringing.store(false, Ordering::Release);
@@ -44,13 +44,13 @@ impl Waker {
 }
 
 /// Wakes the loop so that it notices that all senders are gone.
-impl Drop for Waker {
+impl Drop for LoopWaker {
     fn drop(&mut self) {
         self.wake();
     }
 }
 
-impl AsFd for Waker {
+impl AsFd for LoopWaker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }

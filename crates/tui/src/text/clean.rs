@@ -1,15 +1,15 @@
 //! Removes control sequences from text, and characters that would hide words from a reader.
 //!
 //! The result has only text, line ends and tabs. Of a line that was overwritten (`\r`, backspace),
-//! the final content is kept. Entry points: [`clean`] for a whole text, [`Cleaner`] for text in
+//! the final content is kept. Entry points: [`clean`] for a whole text, [`TextCleaner`] for text in
 //! pieces, [`reveal`] where nothing may be left out.
 
 use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::escape::{Scanner, Seen};
-use super::sieve::{self, Sieve};
+use super::char_filter::{self, CharFilter};
+use super::escape::{EscapeScanner, ScannedChar};
 
 /// Reduces a text to printable characters, line ends and tabs.
 pub fn clean(text: &str) -> Cow<'_, str> {
@@ -19,11 +19,11 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     {
         return Cow::Borrowed(text);
     }
-    if Cleaner::default().passes(text) {
+    if TextCleaner::default().leaves_unchanged(text) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());
-    Cleaner::default().write(text, &mut cleaned);
+    TextCleaner::default().write(text, &mut cleaned);
     Cow::Owned(cleaned)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
             '\n' | '\t' => revealed.push(letter),
             '\0'..='\u{1f}' => revealed.extend(char::from_u32(0x2400 + u32::from(letter))),
             '\u{7f}' => revealed.push('\u{2421}'),
-            letter if letter.is_control() || sieve::is_hidden(letter) => {
+            letter if letter.is_control() || char_filter::is_invisible(letter) => {
                 revealed.push(char::REPLACEMENT_CHARACTER);
             }
             letter => revealed.push(letter),
@@ -58,7 +58,7 @@ pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
 }
 
 /// Receives clean text.
-pub(super) trait Paper {
+pub(super) trait TextSink {
     fn put(&mut self, letter: char);
     fn put_all(&mut self, text: &str);
     fn end_line(&mut self);
@@ -72,25 +72,25 @@ pub(super) trait Paper {
 
 /// Cleans a text that arrives in pieces. The result does not depend on where it was cut.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cleaner {
-    scanner: Scanner,
-    sieve: Sieve,
+pub(super) struct TextCleaner {
+    scanner: EscapeScanner,
+    sieve: CharFilter,
     /// After `\r`: the next character overwrites the line.
     has_returned: bool,
     /// Number of graphemes that the next character overwrites.
     steps_back: usize,
 }
 
-impl Cleaner {
-    pub(super) fn write(&mut self, text: &str, paper: &mut impl Paper) {
+impl TextCleaner {
+    pub(super) fn write(&mut self, text: &str, paper: &mut impl TextSink) {
         let mut rest = text;
         while let Some(letter) = rest.chars().next() {
             if self.scanner.is_in_text() {
                 let end = rest.bytes().take_while(|byte| is_plain(*byte)).count();
                 let (plain, after) = rest.split_at(end);
                 if let Some(last) = plain.chars().last() {
-                    self.before_letter(paper);
-                    self.sieve.passed(last);
+                    self.apply_overwrite(paper);
+                    self.sieve.note_plain(last);
                     paper.put_all(plain);
                     rest = after;
                     continue;
@@ -98,20 +98,20 @@ impl Cleaner {
             }
             rest = &rest[letter.len_utf8()..];
             match self.scanner.take(letter) {
-                Seen::Nothing => {}
-                Seen::Style => {
+                ScannedChar::Nothing => {}
+                ScannedChar::Style => {
                     // A combining mark cannot have another style than its base character.
                     self.sieve.begin();
                     paper.style(self.scanner.parameters());
                 }
-                Seen::Letter(letter) => self.letter(letter, paper),
+                ScannedChar::Letter(letter) => self.letter(letter, paper),
             }
         }
     }
 
     /// Processes a piece without writing it. Returns whether cleaning leaves it unchanged.
-    pub(super) fn passes(&mut self, text: &str) -> bool {
-        let mut comparison = Comparison {
+    pub(super) fn leaves_unchanged(&mut self, text: &str) -> bool {
+        let mut comparison = CleanComparison {
             rest: text,
             is_same: true,
         };
@@ -119,7 +119,7 @@ impl Cleaner {
         comparison.is_same && comparison.rest.is_empty()
     }
 
-    fn letter(&mut self, letter: char, paper: &mut impl Paper) {
+    fn letter(&mut self, letter: char, paper: &mut impl TextSink) {
         match letter {
             '\n' => {
                 self.sieve.begin();
@@ -136,13 +136,13 @@ impl Cleaner {
             }
             '\t' => {
                 self.sieve.begin();
-                self.before_letter(paper);
+                self.apply_overwrite(paper);
                 paper.put('\t');
             }
             letter => {
                 let mut sieve = std::mem::take(&mut self.sieve);
                 sieve.take(letter, &mut |kept| {
-                    self.before_letter(paper);
+                    self.apply_overwrite(paper);
                     paper.put(kept);
                 });
                 self.sieve = sieve;
@@ -150,7 +150,7 @@ impl Cleaner {
         }
     }
 
-    fn before_letter(&mut self, paper: &mut impl Paper) {
+    fn apply_overwrite(&mut self, paper: &mut impl TextSink) {
         let steps = std::mem::take(&mut self.steps_back);
         if std::mem::take(&mut self.has_returned) {
             paper.erase_line();
@@ -161,7 +161,7 @@ impl Cleaner {
 }
 
 /// Length of the last grapheme of a text in bytes.
-pub(super) fn last_letter(text: &str) -> usize {
+pub(super) fn last_grapheme_len(text: &str) -> usize {
     text.graphemes(true).next_back().map_or(0, str::len)
 }
 
@@ -169,7 +169,7 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~')
 }
 
-impl Paper for String {
+impl TextSink for String {
     fn put(&mut self, letter: char) {
         self.push(letter);
     }
@@ -188,18 +188,18 @@ impl Paper for String {
 
     fn erase_letter(&mut self) {
         if !self.ends_with('\n') {
-            self.truncate(self.len() - last_letter(self));
+            self.truncate(self.len() - last_grapheme_len(self));
         }
     }
 }
 
 /// Detects whether cleaning changes the text, without storing the result.
-struct Comparison<'a> {
+struct CleanComparison<'a> {
     rest: &'a str,
     is_same: bool,
 }
 
-impl Paper for Comparison<'_> {
+impl TextSink for CleanComparison<'_> {
     fn put(&mut self, letter: char) {
         match self.rest.strip_prefix(letter) {
             Some(rest) => self.rest = rest,

@@ -1,26 +1,26 @@
 //! Source code with syntax colours; plain until they are available.
 //!
-//! Entry points: [`code_lines`] for a whole text, [`Code`] for code that grows or is shown in part.
+//! Entry points: [`code_lines`] for a whole text, [`CodeLayout`] for code that grows or is shown in part.
 
 use std::ops::Range;
 
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use super::coloured_code::CodeKey;
 use super::highlighter::Highlighter;
-use super::painted::Key;
-use super::palette::Part;
+use super::palette::CodeTokenKind;
 use super::reveal;
 use super::wrap::{spans, wrap_line};
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 /// Columns between tab stops.
-const TAB: usize = 4;
+const TAB_WIDTH: usize = 4;
 /// Lines after this one stay plain.
-const MOST_LINES: usize = 2_000;
+const MAX_COLOURED_LINES: usize = 2_000;
 /// More lines than this are coloured on the background thread: one line takes a tenth of a
 /// millisecond.
-const AT_ONCE: usize = 12;
+const MAX_FOREGROUND_LINES: usize = 12;
 
 /// The lines of a file, wrapped to a width. `language` is a name or a path.
 pub(crate) fn code_lines(
@@ -30,36 +30,40 @@ pub(crate) fn code_lines(
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let text = reveal(text);
-    if text.lines().nth(MOST_LINES).is_some() {
+    if text.lines().nth(MAX_COLOURED_LINES).is_some() {
         return text
             .lines()
             .flat_map(|line| wrapped(&[(line, theme.text)], width))
             .collect();
     }
-    let mut code = Code::new(language, width);
+    let mut code = CodeLayout::new(language, width);
     code.push(&text, theme);
     code.colour(&text, usize::MAX, theme);
     code.lines
 }
 
 fn wrapped(parts: &[(&str, Style)], width: u16) -> Vec<Line<'static>> {
-    wrap_line(&Line::from(spans(parts.iter().copied(), TAB)), width, "")
+    wrap_line(
+        &Line::from(spans(parts.iter().copied(), TAB_WIDTH)),
+        width,
+        "",
+    )
 }
 
 /// Code laid out for a width. Lines are laid out plain when they are pushed, and coloured when they
 /// are shown: colours never change the number of lines.
 #[derive(Debug, Clone)]
-pub(super) struct Code {
+pub(super) struct CodeLayout {
     language: String,
     width: u16,
     pub(super) lines: Vec<Line<'static>>,
-    colouring: Colouring,
+    colouring: ColouringState,
     /// The pending request to the background thread: its key, and the length of the text.
-    asked: Option<(Key, usize)>,
+    asked: Option<(CodeKey, usize)>,
 }
 
 #[derive(Debug, Clone)]
-enum Colouring {
+enum ColouringState {
     /// Not shown yet, or its language was not ready in this generation.
     Waiting { since: Option<u64> },
     /// Everything before these positions is coloured.
@@ -73,13 +77,13 @@ enum Colouring {
     Done,
 }
 
-impl Code {
+impl CodeLayout {
     pub(super) fn new(language: &str, width: u16) -> Self {
         Self {
             language: language.to_owned(),
             width,
             lines: Vec::new(),
-            colouring: Colouring::Waiting { since: None },
+            colouring: ColouringState::Waiting { since: None },
             asked: None,
         }
     }
@@ -96,13 +100,13 @@ impl Code {
     /// everything that was pushed.
     pub(super) fn colour(&mut self, text: &str, end: usize, theme: &Theme) {
         self.begin(text, theme);
-        if self.is_much(text, end) {
-            self.colour_much(text, theme);
+        if self.exceeds_foreground_limit(text, end) {
+            self.colour_in_background(text, theme);
             if self.asked.is_some() {
                 return;
             }
         }
-        let Colouring::Going {
+        let ColouringState::Going {
             highlighter,
             source,
             line,
@@ -114,7 +118,7 @@ impl Code {
         let end = end.min(self.lines.len());
         let rest = &text[*source..];
         for coloured in rest.split_inclusive('\n') {
-            if *line >= end || *count >= MOST_LINES {
+            if *line >= end || *count >= MAX_COLOURED_LINES {
                 return;
             }
             let content = coloured.strip_suffix('\n').unwrap_or(coloured);
@@ -128,27 +132,27 @@ impl Code {
     }
 
     /// Whether there is too much to colour before the next frame.
-    fn is_much(&self, text: &str, end: usize) -> bool {
-        let Colouring::Going { source, line, .. } = &self.colouring else {
+    fn exceeds_foreground_limit(&self, text: &str, end: usize) -> bool {
+        let ColouringState::Going { source, line, .. } = &self.colouring else {
             return false;
         };
         // Every line of the text takes at least one line of the layout.
         let lines = end.min(self.lines.len()).saturating_sub(*line);
-        lines > AT_ONCE && text[*source..].lines().nth(AT_ONCE).is_some()
+        lines > MAX_FOREGROUND_LINES && text[*source..].lines().nth(MAX_FOREGROUND_LINES).is_some()
     }
 
     /// Applies the result of the background thread, or requests it.
-    fn colour_much(&mut self, text: &str, theme: &Theme) {
+    fn colour_in_background(&mut self, text: &str, theme: &Theme) {
         let Some(colours) = theme.colours else {
             return;
         };
         let (key, length) = *self.asked.get_or_insert_with(|| {
             let end = text
                 .split_inclusive('\n')
-                .take(MOST_LINES)
+                .take(MAX_COLOURED_LINES)
                 .map(str::len)
                 .sum();
-            (Key::new(&self.language, &text[..end]), end)
+            (CodeKey::new(&self.language, &text[..end]), end)
         });
         let Some(painted) = colours.painted(key, &self.language, &text[..length]) else {
             return;
@@ -158,13 +162,13 @@ impl Code {
         let mut count = 0;
         for content in text[..length].lines() {
             let parts = painted.parts(count, content);
-            let laid = wrapped(&in_style(parts, theme), self.width);
+            let laid = wrapped(&with_styles(parts, theme), self.width);
             let places = line..(line + laid.len()).min(self.lines.len());
             line += laid.len();
             count += 1;
             self.lines.splice(places, laid);
         }
-        self.colouring = Colouring::Going {
+        self.colouring = ColouringState::Going {
             highlighter: Box::new(painted.end()),
             source: length,
             line,
@@ -181,12 +185,12 @@ impl Code {
     ) -> Vec<Line<'static>> {
         self.colour(text, usize::MAX, theme);
         match &self.colouring {
-            Colouring::Going {
+            ColouringState::Going {
                 highlighter,
                 source,
                 count,
                 ..
-            } if *source == text.len() && *count < MOST_LINES => {
+            } if *source == text.len() && *count < MAX_COLOURED_LINES => {
                 parts(&mut highlighter.clone(), line, self.width, theme)
             }
             _ => wrapped(&[(line, theme.text)], self.width),
@@ -195,15 +199,15 @@ impl Code {
 
     /// Whether it is plain only until colours are available.
     pub(super) fn is_waiting(&self) -> bool {
-        self.asked.is_some() || matches!(self.colouring, Colouring::Waiting { since: Some(_) })
+        self.asked.is_some() || matches!(self.colouring, ColouringState::Waiting { since: Some(_) })
     }
 
     /// Starts colouring if the language may have become ready.
     fn begin(&mut self, text: &str, theme: &Theme) {
-        let Colouring::Waiting { since } = self.colouring else {
+        let ColouringState::Waiting { since } = self.colouring else {
             return;
         };
-        let Some(colours) = theme.colours.filter(|_| theme.look != Look::Plain) else {
+        let Some(colours) = theme.colours.filter(|_| theme.look != ColourScheme::Plain) else {
             return;
         };
         let generation = colours.generation();
@@ -211,16 +215,16 @@ impl Code {
             return;
         }
         self.colouring = match colours.highlighter(&self.language, text) {
-            (Some(highlighter), _) => Colouring::Going {
+            (Some(highlighter), _) => ColouringState::Going {
                 highlighter: Box::new(highlighter),
                 source: 0,
                 line: 0,
                 count: 0,
             },
-            (None, true) => Colouring::Waiting {
+            (None, true) => ColouringState::Waiting {
                 since: Some(generation),
             },
-            (None, false) => Colouring::Done,
+            (None, false) => ColouringState::Done,
         };
     }
 }
@@ -231,10 +235,10 @@ fn parts(
     width: u16,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    wrapped(&in_style(highlighter.line(line), theme), width)
+    wrapped(&with_styles(highlighter.line(line), theme), width)
 }
 
-fn in_style<'a>(parts: Vec<(&'a str, Part)>, theme: &Theme) -> Vec<(&'a str, Style)> {
+fn with_styles<'a>(parts: Vec<(&'a str, CodeTokenKind)>, theme: &Theme) -> Vec<(&'a str, Style)> {
     parts
         .into_iter()
         .map(|(text, part)| (text, part.style(theme)))

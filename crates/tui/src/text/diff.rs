@@ -8,34 +8,34 @@ use std::ops::Range;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::change::changed;
 use super::reveal;
+use super::word_diff::changed;
 use super::wrap::{columns, spans, wrap_line};
 use crate::theme::Theme;
 
 /// Columns between tab stops after the sign.
-const TAB: usize = 4;
+const TAB_WIDTH: usize = 4;
 
 /// The lines of a diff, wrapped to a width.
 pub(crate) fn diff_lines(diff: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let cleaned = reveal(diff);
-    let mut painter = Painter {
+    let mut painter = DiffPainter {
         width,
         theme,
         lines: Vec::new(),
     };
-    let mut left = Left::default();
+    let mut left = HunkRemaining::default();
     let mut removed: Vec<&str> = Vec::new();
     let mut added: Vec<&str> = Vec::new();
     for line in cleaned.lines() {
         let kind = left.kind(line);
         match kind {
-            Kind::Removed if added.is_empty() => removed.push(&line[1..]),
-            Kind::Added => added.push(&line[1..]),
+            DiffLineKind::Removed if added.is_empty() => removed.push(&line[1..]),
+            DiffLineKind::Added => added.push(&line[1..]),
             _ => {
                 painter.changes(&mut removed, &mut added);
                 match kind {
-                    Kind::Removed => removed.push(&line[1..]),
+                    DiffLineKind::Removed => removed.push(&line[1..]),
                     _ => painter.line(line, kind),
                 }
             }
@@ -46,7 +46,7 @@ pub(crate) fn diff_lines(diff: &str, width: u16, theme: &Theme) -> Vec<Line<'sta
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DiffLineKind {
     Added,
     Removed,
     Same,
@@ -58,17 +58,17 @@ enum Kind {
 
 /// Remaining lines of the hunk. They distinguish a removed line `-- a` from the name of a file.
 #[derive(Default)]
-struct Left {
+struct HunkRemaining {
     old: usize,
     new: usize,
     has_hunks: bool,
 }
 
-impl Left {
-    fn kind(&mut self, line: &str) -> Kind {
-        if let Some((old, new)) = hunk(line) {
+impl HunkRemaining {
+    fn kind(&mut self, line: &str) -> DiffLineKind {
+        if let Some((old, new)) = parse_hunk_header(line) {
             (self.old, self.new, self.has_hunks) = (old, new, true);
-            return Kind::Hunk;
+            return DiffLineKind::Hunk;
         }
         let is_in_hunk = self.old + self.new > 0;
         match line.as_bytes().first() {
@@ -78,21 +78,23 @@ impl Left {
                 self.old = self.old.saturating_sub(1);
                 self.new = self.new.saturating_sub(1);
             }
-            _ if line.starts_with("+++ ") || line.starts_with("--- ") => return Kind::About,
+            _ if line.starts_with("+++ ") || line.starts_with("--- ") => {
+                return DiffLineKind::About;
+            }
             // A diff without hunk headers.
             Some(b'+' | b'-' | b' ') if !self.has_hunks => {}
-            _ => return Kind::About,
+            _ => return DiffLineKind::About,
         }
         match line.as_bytes().first() {
-            Some(b'+') => Kind::Added,
-            Some(b'-') => Kind::Removed,
-            _ => Kind::Same,
+            Some(b'+') => DiffLineKind::Added,
+            Some(b'-') => DiffLineKind::Removed,
+            _ => DiffLineKind::Same,
         }
     }
 }
 
 /// The number of old and new lines from a header such as `@@ -1,3 +1,4 @@`.
-fn hunk(line: &str) -> Option<(usize, usize)> {
+fn parse_hunk_header(line: &str) -> Option<(usize, usize)> {
     let mut ranges = line.strip_prefix("@@ -")?.split_whitespace();
     let count = |range: &str| match range.split_once(',') {
         Some((_, count)) => count.parse().ok(),
@@ -103,21 +105,21 @@ fn hunk(line: &str) -> Option<(usize, usize)> {
     Some((old, new))
 }
 
-struct Painter<'a> {
+struct DiffPainter<'a> {
     width: u16,
     theme: &'a Theme,
     lines: Vec<Line<'static>>,
 }
 
-impl Painter<'_> {
-    fn line(&mut self, line: &str, kind: Kind) {
+impl DiffPainter<'_> {
+    fn line(&mut self, line: &str, kind: DiffLineKind) {
         let style = match kind {
-            Kind::Hunk => self.theme.hunk.patch(self.theme.dim),
-            Kind::About => self.theme.dim,
+            DiffLineKind::Hunk => self.theme.hunk.patch(self.theme.dim),
+            DiffLineKind::About => self.theme.dim,
             _ => self.theme.text,
         };
         match kind {
-            Kind::Same => self.content(" ", line.get(1..).unwrap_or(""), &[], style),
+            DiffLineKind::Same => self.content(" ", line.get(1..).unwrap_or(""), &[], style),
             _ => self.content("", line, &[], style),
         }
     }
@@ -158,7 +160,7 @@ impl Painter<'_> {
             0 | 1 => self.width,
             width => width - u16::try_from(columns(sign)).unwrap_or(0),
         };
-        let wrapped = wrap_line(&Line::from(spans(parts, TAB)), room, "");
+        let wrapped = wrap_line(&Line::from(spans(parts, TAB_WIDTH)), room, "");
         for (index, mut line) in wrapped.into_iter().enumerate() {
             if !sign.is_empty() && room < self.width {
                 let sign = if index == 0 { sign } else { " " };

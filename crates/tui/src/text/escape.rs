@@ -1,25 +1,25 @@
 //! Finds control sequences. Their content is dropped, except for styles.
 //!
 //! No sequence extends over the end of a line: an unfinished one hides at most the rest of its
-//! line, and every line can be processed alone. Entry type: [`Scanner`].
+//! line, and every line can be processed alone. Entry type: [`EscapeScanner`].
 
 /// Longer parameters are not taken for a style.
-const MOST_PARAMETERS: usize = 64;
+const MAX_PARAMETER_BYTES: usize = 64;
 
 /// The meaning of a scanned character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum ScannedChar {
     /// Part of a sequence, or a control character that is dropped.
     Nothing,
     /// A character of the text. The only control characters among them: `
     /// `, `\r`, `\t` and backspace.
     Letter(char),
-    /// The end of a sequence that sets a style: see [`Scanner::parameters`].
+    /// The end of a sequence that sets a style: see [`EscapeScanner::parameters`].
     Style,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum ScannerState {
     #[default]
     Text,
     /// After ESC.
@@ -38,14 +38,14 @@ enum State {
 
 /// Reads character by character, so that it does not matter where a text was cut into pieces.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scanner {
-    state: State,
+pub(super) struct EscapeScanner {
+    state: ScannerState,
     parameters: String,
 }
 
-impl Scanner {
+impl EscapeScanner {
     pub(super) fn is_in_text(&self) -> bool {
-        self.state == State::Text
+        self.state == ScannerState::Text
     }
 
     /// Parameters of the last style, such as `1;31`.
@@ -53,85 +53,91 @@ impl Scanner {
         &self.parameters
     }
 
-    pub(super) fn take(&mut self, letter: char) -> Seen {
+    pub(super) fn take(&mut self, letter: char) -> ScannedChar {
         if letter == '\n' {
-            self.state = State::Text;
-            return Seen::Letter('\n');
+            self.state = ScannerState::Text;
+            return ScannedChar::Letter('\n');
         }
         match self.state {
-            State::Text => self.text(letter),
-            State::Escape => self.escape(letter),
-            State::Between => match letter {
-                ' '..='/' => Seen::Nothing,
+            ScannerState::Text => self.text(letter),
+            ScannerState::Escape => self.escape(letter),
+            ScannerState::Between => match letter {
+                ' '..='/' => ScannedChar::Nothing,
                 '0'..='~' => self.end(),
                 other => self.text(other),
             },
-            State::Control | State::OtherControl => self.control(letter),
-            State::String => match letter {
+            ScannerState::Control | ScannerState::OtherControl => self.control(letter),
+            ScannerState::String => match letter {
                 '\u{7}' | '\u{18}' | '\u{1a}' | '\u{9c}' => self.end(),
-                '\u{1b}' => self.go(State::StringEscape),
-                _ => Seen::Nothing,
+                '\u{1b}' => self.enter(ScannerState::StringEscape),
+                _ => ScannedChar::Nothing,
             },
-            State::StringEscape => match letter {
+            ScannerState::StringEscape => match letter {
                 '\\' => self.end(),
                 other => self.escape(other),
             },
         }
     }
 
-    fn text(&mut self, letter: char) -> Seen {
+    fn text(&mut self, letter: char) -> ScannedChar {
         match letter {
-            '\u{1b}' => self.go(State::Escape),
-            '\u{9b}' => self.begin_control(),
-            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => self.go(State::String),
+            '\u{1b}' => self.enter(ScannerState::Escape),
+            '\u{9b}' => self.begin_csi(),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => {
+                self.enter(ScannerState::String)
+            }
             _ => {
-                self.state = State::Text;
+                self.state = ScannerState::Text;
                 match letter {
-                    '\t' | '\r' | '\u{8}' => Seen::Letter(letter),
-                    control if control.is_control() => Seen::Nothing,
-                    letter => Seen::Letter(letter),
+                    '\t' | '\r' | '\u{8}' => ScannedChar::Letter(letter),
+                    control if control.is_control() => ScannedChar::Nothing,
+                    letter => ScannedChar::Letter(letter),
                 }
             }
         }
     }
 
-    fn escape(&mut self, letter: char) -> Seen {
+    fn escape(&mut self, letter: char) -> ScannedChar {
         match letter {
-            '[' => self.begin_control(),
-            ']' | 'P' | 'X' | '^' | '_' => self.go(State::String),
-            ' '..='/' => self.go(State::Between),
+            '[' => self.begin_csi(),
+            ']' | 'P' | 'X' | '^' | '_' => self.enter(ScannerState::String),
+            ' '..='/' => self.enter(ScannerState::Between),
             '0'..='~' => self.end(),
             other => self.text(other),
         }
     }
 
-    fn control(&mut self, letter: char) -> Seen {
+    fn control(&mut self, letter: char) -> ScannedChar {
         match letter {
-            '0'..='9' | ';' | ':' if self.parameters.len() < MOST_PARAMETERS => {
+            '0'..='9' | ';' | ':' if self.parameters.len() < MAX_PARAMETER_BYTES => {
                 self.parameters.push(letter);
-                Seen::Nothing
+                ScannedChar::Nothing
             }
-            ' '..='?' => self.go(State::OtherControl),
+            ' '..='?' => self.enter(ScannerState::OtherControl),
             '@'..='~' => {
-                let is_style = letter == 'm' && self.state == State::Control;
-                self.state = State::Text;
-                if is_style { Seen::Style } else { Seen::Nothing }
+                let is_style = letter == 'm' && self.state == ScannerState::Control;
+                self.state = ScannerState::Text;
+                if is_style {
+                    ScannedChar::Style
+                } else {
+                    ScannedChar::Nothing
+                }
             }
             other => self.text(other),
         }
     }
 
-    fn begin_control(&mut self) -> Seen {
+    fn begin_csi(&mut self) -> ScannedChar {
         self.parameters.clear();
-        self.go(State::Control)
+        self.enter(ScannerState::Control)
     }
 
-    fn go(&mut self, state: State) -> Seen {
+    fn enter(&mut self, state: ScannerState) -> ScannedChar {
         self.state = state;
-        Seen::Nothing
+        ScannedChar::Nothing
     }
 
-    fn end(&mut self) -> Seen {
-        self.go(State::Text)
+    fn end(&mut self) -> ScannedChar {
+        self.enter(ScannerState::Text)
     }
 }

@@ -7,23 +7,23 @@ use std::fmt;
 use syntect::parsing::{ParseState, ScopeStack, SyntaxReference, SyntaxSet};
 use unicode_segmentation::GraphemeCursor;
 
-use super::palette::{Palette, Part};
+use super::palette::{CodeTokenKind, ScopePalette};
 
 /// A longer line stays plain, and so does everything after it.
-const LONGEST_LINE: usize = 2_000;
+const MAX_LINE_BYTES: usize = 2_000;
 
 /// The definitions of all languages.
-pub(super) struct Languages {
+pub(super) struct LanguageSet {
     set: SyntaxSet,
-    palette: Palette,
+    palette: ScopePalette,
 }
 
-impl Languages {
+impl LanguageSet {
     /// Takes tens of milliseconds.
     pub(super) fn load() -> Self {
         Self {
             set: two_face::syntax::extra_newlines(),
-            palette: Palette::new(),
+            palette: ScopePalette::new(),
         }
     }
 
@@ -31,14 +31,14 @@ impl Languages {
     pub(super) fn highlighter(&'static self, name: &str) -> Option<Highlighter> {
         Some(Highlighter {
             languages: self,
-            state: ParseState::new(find(&self.set, name)?),
+            state: ParseState::new(find_syntax(&self.set, name)?),
             stack: ScopeStack::new(),
             is_lost: false,
         })
     }
 }
 
-fn find<'a>(set: &'a SyntaxSet, name: &str) -> Option<&'a SyntaxReference> {
+fn find_syntax<'a>(set: &'a SyntaxSet, name: &str) -> Option<&'a SyntaxReference> {
     let token = match name {
         "console" | "shell" | "shellsession" | "sh-session" | "zsh" | "ksh" => "bash",
         "golang" => "go",
@@ -61,7 +61,7 @@ fn find<'a>(set: &'a SyntaxSet, name: &str) -> Option<&'a SyntaxReference> {
 /// ahead.
 #[derive(Clone)]
 pub(super) struct Highlighter {
-    languages: &'static Languages,
+    languages: &'static LanguageSet,
     state: ParseState,
     stack: ScopeStack,
     /// A line could not be parsed: the rest is plain.
@@ -79,22 +79,22 @@ impl fmt::Debug for Highlighter {
 
 impl Highlighter {
     /// The parts of the next line, which has no line end.
-    pub(super) fn line<'a>(&mut self, line: &'a str) -> Vec<(&'a str, Part)> {
-        if self.is_lost || line.len() > LONGEST_LINE {
+    pub(super) fn line<'a>(&mut self, line: &'a str) -> Vec<(&'a str, CodeTokenKind)> {
+        if self.is_lost || line.len() > MAX_LINE_BYTES {
             self.is_lost = true;
-            return vec![(line, Part::Plain)];
+            return vec![(line, CodeTokenKind::Plain)];
         }
         let Ok(changes) = self
             .state
             .parse_line(&format!("{line}\n"), &self.languages.set)
         else {
             self.is_lost = true;
-            return vec![(line, Part::Plain)];
+            return vec![(line, CodeTokenKind::Plain)];
         };
-        let mut parts: Vec<(&str, Part)> = Vec::new();
+        let mut parts: Vec<(&str, CodeTokenKind)> = Vec::new();
         let mut from = 0;
         for (at, change) in changes {
-            let at = letter_start(line, at.min(line.len()));
+            let at = grapheme_boundary(line, at.min(line.len()));
             if at > from {
                 let part = self.languages.palette.part(self.stack.as_slice());
                 parts.push((&line[from..at], part));
@@ -115,7 +115,7 @@ impl Highlighter {
 
 /// Moves a position to the next grapheme boundary. A part that ended inside a grapheme would change
 /// how lines are wrapped.
-fn letter_start(line: &str, at: usize) -> usize {
+fn grapheme_boundary(line: &str, at: usize) -> usize {
     if line.is_ascii() {
         return at;
     }

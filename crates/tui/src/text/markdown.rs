@@ -6,13 +6,13 @@
 //! [`Markdown`].
 
 mod block;
-mod calm;
+mod code_cache;
 mod fence;
 mod inline;
 mod label;
 mod layout;
-mod memory;
-mod page;
+mod nesting;
+mod stabilize;
 mod structure;
 mod table;
 #[cfg(test)]
@@ -24,8 +24,8 @@ use std::ops::Range;
 
 use ratatui::text::Line;
 
-use self::layout::{Layout, Source};
-use super::clean::Cleaner;
+use self::layout::{MarkdownLayout, MarkdownSource};
+use super::clean::TextCleaner;
 use crate::theme::Theme;
 
 /// A growing text.
@@ -34,11 +34,11 @@ pub(crate) struct Markdown {
     source: String,
     /// The cleaned text, if it differs from the source.
     cleaned: Option<String>,
-    cleaner: Cleaner,
+    cleaner: TextCleaner,
     is_open: bool,
     revision: u64,
     /// Cache of the layout. Has no visible effect.
-    layout: RefCell<Layout>,
+    layout: RefCell<MarkdownLayout>,
 }
 
 impl PartialEq for Markdown {
@@ -59,13 +59,13 @@ impl Markdown {
 
     /// Appends a piece. The text stays open: unfinished marks at its end are shown as if closed.
     pub(crate) fn push(&mut self, piece: &str) {
-        let is_clean = self.cleaned.is_none() && self.cleaner.passes(piece);
+        let is_clean = self.cleaned.is_none() && self.cleaner.leaves_unchanged(piece);
         self.source.push_str(piece);
         if let Some(cleaned) = &mut self.cleaned {
             self.cleaner.write(piece, cleaned);
         } else if !is_clean {
             let mut cleaned = String::with_capacity(self.source.len());
-            self.cleaner = Cleaner::default();
+            self.cleaner = TextCleaner::default();
             self.cleaner.write(&self.source, &mut cleaned);
             self.cleaned = Some(cleaned);
         }
@@ -111,8 +111,8 @@ impl Markdown {
         self.cleaned.as_deref().unwrap_or(&self.source)
     }
 
-    fn now(&self) -> Source<'_> {
-        Source {
+    fn now(&self) -> MarkdownSource<'_> {
+        MarkdownSource {
             text: self.text(),
             is_open: self.is_open,
             revision: self.revision,

@@ -3,13 +3,13 @@
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::clean::{Cleaner, Paper, last_letter};
-use super::paint::Paint;
+use super::clean::{TextCleaner, TextSink, last_grapheme_len};
+use super::sgr::SgrStyle;
 use super::wrap::{spans, wrap_line};
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 /// Columns between tab stops, as in terminals.
-const TAB: usize = 8;
+const TAB_WIDTH: usize = 8;
 
 /// The lines of some output, wrapped to a width.
 pub(crate) fn output_lines(
@@ -18,32 +18,32 @@ pub(crate) fn output_lines(
     base: Style,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let mut sheet = Sheet {
+    let mut sheet = OutputSink {
         width,
         base,
         look: theme.look,
-        paint: Paint::default(),
+        paint: SgrStyle::default(),
         runs: Vec::new(),
         lines: Vec::new(),
     };
-    Cleaner::default().write(text, &mut sheet);
+    TextCleaner::default().write(text, &mut sheet);
     if !text.is_empty() && !text.ends_with('\n') {
         sheet.end_line();
     }
     sheet.lines
 }
 
-struct Sheet {
+struct OutputSink {
     width: u16,
     base: Style,
-    look: Look,
-    paint: Paint,
+    look: ColourScheme,
+    paint: SgrStyle,
     /// The current line.
-    runs: Vec<(Paint, String)>,
+    runs: Vec<(SgrStyle, String)>,
     lines: Vec<Line<'static>>,
 }
 
-impl Sheet {
+impl OutputSink {
     fn run(&mut self) -> &mut String {
         let is_new = self
             .runs
@@ -52,15 +52,11 @@ impl Sheet {
         if is_new {
             self.runs.push((self.paint, String::new()));
         }
-        &mut self
-            .runs
-            .last_mut()
-            .expect("runs is not empty")
-            .1
+        &mut self.runs.last_mut().expect("runs is not empty").1
     }
 }
 
-impl Paper for Sheet {
+impl TextSink for OutputSink {
     fn put(&mut self, letter: char) {
         self.run().push(letter);
     }
@@ -74,7 +70,7 @@ impl Paper for Sheet {
         let parts = runs
             .iter()
             .map(|(paint, text)| (text.as_str(), paint.style(self.base, self.look)));
-        let line = Line::from(spans(parts, TAB));
+        let line = Line::from(spans(parts, TAB_WIDTH));
         self.lines.extend(wrap_line(&line, self.width, ""));
     }
 
@@ -85,7 +81,7 @@ impl Paper for Sheet {
     fn erase_letter(&mut self) {
         while let Some((_, text)) = self.runs.last_mut() {
             if !text.is_empty() {
-                return text.truncate(text.len() - last_letter(text));
+                return text.truncate(text.len() - last_grapheme_len(text));
             }
             self.runs.pop();
         }

@@ -5,11 +5,11 @@
 use ratatui::style::{Color, Modifier, Style};
 use syntect::parsing::Scope;
 
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 /// The kind of a part of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum CodeTokenKind {
     Plain,
     Comment,
     Text,
@@ -26,61 +26,61 @@ pub(super) enum Part {
 }
 
 /// Scope prefixes with their meaning; the first match counts.
-const RULES: &[(&str, Part)] = &[
-    ("comment", Part::Comment),
-    ("punctuation.definition.comment", Part::Comment),
-    ("meta.interpolation", Part::Plain),
-    ("meta.template.expression", Part::Plain),
-    ("meta.mapping.key", Part::Key),
-    ("string.unquoted.plain.out", Part::Plain),
-    ("constant.character.escape", Part::Value),
-    ("string", Part::Text),
-    ("constant", Part::Value),
-    ("keyword.operator.word", Part::Keyword),
-    ("keyword.operator.logical.python", Part::Keyword),
-    ("keyword.operator", Part::Plain),
-    ("keyword", Part::Keyword),
-    ("storage", Part::Keyword),
-    ("variable.language", Part::Keyword),
-    ("entity.name.function", Part::Function),
-    ("entity.name.macro", Part::Function),
-    ("support.function", Part::Function),
-    ("support.macro", Part::Function),
-    ("variable.function", Part::Function),
-    ("entity.name.tag", Part::Keyword),
-    ("entity.other.attribute-name", Part::Type),
-    ("entity.name.type", Part::Type),
-    ("entity.name.class", Part::Type),
-    ("entity.name.struct", Part::Type),
-    ("entity.name.enum", Part::Type),
-    ("entity.name.trait", Part::Type),
-    ("entity.name.impl", Part::Type),
-    ("entity.other.inherited-class", Part::Type),
-    ("support.type.property-name", Part::Key),
-    ("support.type", Part::Type),
-    ("support.class", Part::Type),
-    ("markup.heading", Part::Heading),
-    ("entity.name.section", Part::Heading),
-    ("markup.bold", Part::Strong),
-    ("markup.raw", Part::Text),
-    ("markup.inserted", Part::Added),
-    ("markup.deleted", Part::Removed),
-    ("meta.diff.range", Part::Hunk),
-    ("meta.diff.header", Part::Hunk),
+const SCOPE_RULES: &[(&str, CodeTokenKind)] = &[
+    ("comment", CodeTokenKind::Comment),
+    ("punctuation.definition.comment", CodeTokenKind::Comment),
+    ("meta.interpolation", CodeTokenKind::Plain),
+    ("meta.template.expression", CodeTokenKind::Plain),
+    ("meta.mapping.key", CodeTokenKind::Key),
+    ("string.unquoted.plain.out", CodeTokenKind::Plain),
+    ("constant.character.escape", CodeTokenKind::Value),
+    ("string", CodeTokenKind::Text),
+    ("constant", CodeTokenKind::Value),
+    ("keyword.operator.word", CodeTokenKind::Keyword),
+    ("keyword.operator.logical.python", CodeTokenKind::Keyword),
+    ("keyword.operator", CodeTokenKind::Plain),
+    ("keyword", CodeTokenKind::Keyword),
+    ("storage", CodeTokenKind::Keyword),
+    ("variable.language", CodeTokenKind::Keyword),
+    ("entity.name.function", CodeTokenKind::Function),
+    ("entity.name.macro", CodeTokenKind::Function),
+    ("support.function", CodeTokenKind::Function),
+    ("support.macro", CodeTokenKind::Function),
+    ("variable.function", CodeTokenKind::Function),
+    ("entity.name.tag", CodeTokenKind::Keyword),
+    ("entity.other.attribute-name", CodeTokenKind::Type),
+    ("entity.name.type", CodeTokenKind::Type),
+    ("entity.name.class", CodeTokenKind::Type),
+    ("entity.name.struct", CodeTokenKind::Type),
+    ("entity.name.enum", CodeTokenKind::Type),
+    ("entity.name.trait", CodeTokenKind::Type),
+    ("entity.name.impl", CodeTokenKind::Type),
+    ("entity.other.inherited-class", CodeTokenKind::Type),
+    ("support.type.property-name", CodeTokenKind::Key),
+    ("support.type", CodeTokenKind::Type),
+    ("support.class", CodeTokenKind::Type),
+    ("markup.heading", CodeTokenKind::Heading),
+    ("entity.name.section", CodeTokenKind::Heading),
+    ("markup.bold", CodeTokenKind::Strong),
+    ("markup.raw", CodeTokenKind::Text),
+    ("markup.inserted", CodeTokenKind::Added),
+    ("markup.deleted", CodeTokenKind::Removed),
+    ("meta.diff.range", CodeTokenKind::Hunk),
+    ("meta.diff.header", CodeTokenKind::Hunk),
 ];
 
 /// The rules with parsed scopes.
 #[derive(Debug)]
-pub(super) struct Palette {
-    rules: Vec<(Scope, Part)>,
+pub(super) struct ScopePalette {
+    rules: Vec<(Scope, CodeTokenKind)>,
     key: Option<Scope>,
 }
 
-impl Palette {
+impl ScopePalette {
     pub(super) fn new() -> Self {
         let scope = |name: &str| Scope::new(name).ok();
         Self {
-            rules: RULES
+            rules: SCOPE_RULES
                 .iter()
                 .filter_map(|(name, part)| Some((scope(name)?, *part)))
                 .collect(),
@@ -89,7 +89,7 @@ impl Palette {
     }
 
     /// The meaning of the innermost scope that matches a rule.
-    pub(super) fn part(&self, stack: &[Scope]) -> Part {
+    pub(super) fn part(&self, stack: &[Scope]) -> CodeTokenKind {
         let found = stack.iter().rev().find_map(|scope| {
             self.rules
                 .iter()
@@ -97,9 +97,9 @@ impl Palette {
                 .map(|(_, part)| *part)
         });
         match found {
-            Some(Part::Text) if self.is_key(stack) => Part::Key,
+            Some(CodeTokenKind::Text) if self.is_key(stack) => CodeTokenKind::Key,
             Some(part) => part,
-            None => Part::Plain,
+            None => CodeTokenKind::Plain,
         }
     }
 
@@ -110,12 +110,12 @@ impl Palette {
     }
 }
 
-impl Part {
+impl CodeTokenKind {
     pub(super) fn style(self, theme: &Theme) -> Style {
         let colour = |dark: Color, light: Color| match theme.look {
-            Look::Dark => theme.text.fg(dark),
-            Look::Light => theme.text.fg(light),
-            Look::Plain => theme.text,
+            ColourScheme::Dark => theme.text.fg(dark),
+            ColourScheme::Light => theme.text.fg(light),
+            ColourScheme::Plain => theme.text,
         };
         match self {
             Self::Plain => theme.text,

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::filler::{Filler, Letter};
+use super::line_filler::{LineFiller, StyledGrapheme};
 
 /// Wraps text of a single style at any character.
 pub(crate) fn wrap_plain(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
@@ -26,10 +26,10 @@ pub(crate) fn wrap_prose(text: &str, width: u16, style: Style) -> Vec<Line<'stat
 
 /// Wraps a styled line at any character; lines after the first begin with `indent`.
 pub(crate) fn wrap_line(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
-    let mut filler = Filler::new(line.style, width, indent);
+    let mut filler = LineFiller::new(line.style, width, indent);
     for span in &line.spans {
         for (text, columns) in letters(&span.content) {
-            filler.put_anywhere(text, columns, span.style);
+            filler.put_wrapped(text, columns, span.style);
         }
     }
     filler.finish()
@@ -37,20 +37,20 @@ pub(crate) fn wrap_line(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'
 
 /// Wraps a styled line between words; a word that is wider than a line is cut.
 pub(crate) fn wrap_words(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
-    let letters: Vec<Letter<'_>> = line
+    let letters: Vec<StyledGrapheme<'_>> = line
         .spans
         .iter()
         .flat_map(|span| {
-            letters(&span.content).map(|(text, columns)| Letter {
+            letters(&span.content).map(|(text, columns)| StyledGrapheme {
                 text,
                 columns,
                 style: span.style,
             })
         })
         .collect();
-    let mut filler = Filler::new(line.style, width, indent);
+    let mut filler = LineFiller::new(line.style, width, indent);
     let mut rest = letters.as_slice();
-    let mut space: &[Letter<'_>] = &[];
+    let mut space: &[StyledGrapheme<'_>] = &[];
     while !rest.is_empty() {
         let (word, after) = rest.split_at(word_end(rest));
         if !word.is_empty() {
@@ -122,7 +122,7 @@ pub(super) fn letters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         loop {
-            let (letter, after) = split_letter(rest)?;
+            let (letter, after) = split_grapheme(rest)?;
             rest = after;
             match letter {
                 "\t" => return Some(("    ", 4)),
@@ -137,7 +137,7 @@ pub(super) fn letters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-fn split_letter(text: &str) -> Option<(&str, &str)> {
+fn split_grapheme(text: &str) -> Option<(&str, &str)> {
     match text.as_bytes() {
         [] => None,
         // Two ASCII characters never form one grapheme.
@@ -151,7 +151,7 @@ fn split_letter(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Number of graphemes up to the next possible line break.
-fn word_end(letters: &[Letter<'_>]) -> usize {
+fn word_end(letters: &[StyledGrapheme<'_>]) -> usize {
     letters
         .iter()
         .enumerate()

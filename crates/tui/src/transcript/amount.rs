@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::amount;
 
 /// A duration: `0.3 s`, `12.3 s`, and without tenths from a minute on.
-pub(super) fn time(millis: u64) -> String {
+pub(super) fn duration_text(millis: u64) -> String {
     match millis {
         0..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
         _ => amount::time(Duration::from_millis(millis)),
@@ -45,7 +45,7 @@ mod tests {
             (12_340, "12.3 s"),
             (185_000, "3 min 05 s"),
         ] {
-            assert_eq!(time(millis), expect);
+            assert_eq!(duration_text(millis), expect);
         }
         for (bytes, expect) in [
             (1, "1 byte"),

@@ -1,11 +1,11 @@
 //! Selecting, opening, searching and copying entries.
 
 use super::Transcript;
-use super::desk::Place;
-use super::entry::Entry;
-use super::finding::Needle;
-use super::search::{Found, Search};
-use super::view::Reveal;
+use super::entry::TranscriptEntry;
+use super::needle::SearchNeedle;
+use super::page_layout::LinePosition;
+use super::search::{PageMatch, PageSearch};
+use super::view::RevealTarget;
 use crate::text::clean;
 
 impl Transcript {
@@ -41,7 +41,8 @@ impl Transcript {
         };
         self.selected = next;
         if let Some(entry) = next {
-            self.view.reveal(Reveal::Line(Place::head(entry)));
+            self.view
+                .reveal(RevealTarget::Line(LinePosition::head(entry)));
         }
     }
 
@@ -86,22 +87,22 @@ impl Transcript {
         self.log.set_open(index, !is_open);
         self.lent.take_if(|lent| *lent == index);
         let row = self.view.row_of(index).unwrap_or(0);
-        self.view.reveal(Reveal::Keep { entry: index, row });
+        self.view.reveal(RevealTarget::Keep { entry: index, row });
         true
     }
 
     /// Searches all entries and goes to the nearest match above the end of the view in which the
     /// search began. Returns the number of matches.
     pub(crate) fn search(&mut self, words: &str) -> usize {
-        let Some(needle) = Needle::new(words) else {
+        let Some(needle) = SearchNeedle::new(words) else {
             self.search = None;
-            self.close_lent(None);
+            self.close_auto_opened(None);
             return 0;
         };
         let last = self.view.last().map_or(self.log.len(), |place| place.entry);
         let origin = self.search.as_ref().map_or(last, |search| search.origin);
         self.log.take_changed();
-        let search = Search::new(&self.log, needle, origin);
+        let search = PageSearch::new(&self.log, needle, origin);
         let count = search.len();
         self.search = Some(search);
         self.go_to_match();
@@ -132,21 +133,21 @@ impl Transcript {
     /// Goes to the current match: opens its entry if needed, and closes the one opened for an
     /// earlier match.
     fn go_to_match(&mut self) {
-        let found = self.search.as_ref().and_then(Search::current);
-        self.close_lent(found.map(Found::entry));
+        let found = self.search.as_ref().and_then(PageSearch::current);
+        self.close_auto_opened(found.map(PageMatch::entry));
         let Some(search) = &mut self.search else {
             return;
         };
         search.is_wanted = true;
         if let Some(found) = found
-            && !search.is_in_sight(&self.log)
+            && !search.is_visible(&self.log)
         {
             self.log.set_open(found.entry(), true);
             self.lent = Some(found.entry());
         }
     }
 
-    fn close_lent(&mut self, but: Option<usize>) {
+    fn close_auto_opened(&mut self, but: Option<usize>) {
         if let Some(lent) = self.lent.take_if(|lent| Some(*lent) != but) {
             self.log.set_open(lent, false);
         }
@@ -155,14 +156,14 @@ impl Transcript {
     /// The text to copy for the selected entry.
     pub(crate) fn copy_selected(&self) -> Option<String> {
         let text = match self.log.entry(self.selected()?)? {
-            Entry::Prompt { text, .. } | Entry::Words { text, .. } | Entry::Note { text, .. } => {
-                text.clone()
-            }
-            Entry::Thinking(thinking) => thinking.text.clone(),
-            Entry::Folded { text, .. } => text.clone(),
-            Entry::Undone { title, .. } => title.clone(),
-            Entry::Call(call) => call.copied(),
-            Entry::Gone => return None,
+            TranscriptEntry::Prompt { text, .. }
+            | TranscriptEntry::Words { text, .. }
+            | TranscriptEntry::Note { text, .. } => text.clone(),
+            TranscriptEntry::Thinking(thinking) => thinking.text.clone(),
+            TranscriptEntry::Folded { text, .. } => text.clone(),
+            TranscriptEntry::Undone { title, .. } => title.clone(),
+            TranscriptEntry::Call(call) => call.copied(),
+            TranscriptEntry::Gone => return None,
         };
         Some(clean(&text).into_owned())
     }
@@ -170,7 +171,7 @@ impl Transcript {
     /// The diff of the selected entry.
     pub(crate) fn selected_diff(&self) -> Option<String> {
         match self.log.entry(self.selected()?)? {
-            Entry::Call(call) => call.diff(),
+            TranscriptEntry::Call(call) => call.diff(),
             _ => None,
         }
     }

@@ -8,13 +8,13 @@ use super::summary;
 use crate::text::clean;
 
 /// Bytes kept of the end of the output while a call runs.
-const LIVE: usize = 64 * 1024;
+const MAX_LIVE_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Bytes kept of the beginning of an input that is still being written.
-const WRITTEN: usize = 2048;
+const MAX_PARTIAL_INPUT_BYTES: usize = 2048;
 
 /// Prefixes of the last line of a command's result, which the agent adds.
-const ENDINGS: [&str; 4] = [
+const RESULT_ENDINGS: [&str; 4] = [
     // The first two mean that the command has ended.
     "exit code: ",
     "killed by signal ",
@@ -23,13 +23,13 @@ const ENDINGS: [&str; 4] = [
 ];
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct CallEntry {
     pub(crate) id: CallId,
     pub(crate) name: String,
     /// One line for the user.
     pub(crate) summary: String,
     pub(crate) input: Input,
-    pub(crate) state: CallState,
+    pub(crate) state: CallEntryState,
     /// The output so far, or at least its end; then the result. Not cleaned.
     pub(crate) output: String,
     pub(crate) changes: Vec<Change>,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum CallState {
+pub(crate) enum CallEntryState {
     /// The model is still writing its input.
     Written,
     /// It has not started.
@@ -57,7 +57,7 @@ pub(crate) enum CallState {
     CutOff,
 }
 
-impl Call {
+impl CallEntry {
     /// A call whose input is being written.
     pub(super) fn written(id: &CallId, name: &str) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Call {
                 start: String::new(),
                 bytes: 0,
             },
-            state: CallState::Written,
+            state: CallEntryState::Written,
             output: String::new(),
             changes: Vec::new(),
             tally: (0, 0),
@@ -84,7 +84,7 @@ impl Call {
             return;
         };
         *bytes += json.len();
-        let room = WRITTEN.saturating_sub(start.len());
+        let room = MAX_PARTIAL_INPUT_BYTES.saturating_sub(start.len());
         if room > 0 {
             start.push_str(&json[..json.floor_char_boundary(room)]);
             self.summary = summary::of_part(&self.name, start);
@@ -95,17 +95,20 @@ impl Call {
     pub(super) fn ask(&mut self, input: &Value) {
         self.summary = summary::of(&self.name, input);
         self.input = Input::of(&self.name, input);
-        if self.state == CallState::Written {
-            self.state = CallState::Waiting;
+        if self.state == CallEntryState::Written {
+            self.state = CallEntryState::Waiting;
         }
     }
 
     pub(super) fn print(&mut self, text: &str) {
-        let text = &text[text.ceil_char_boundary(text.len().saturating_sub(LIVE))..];
+        let text =
+            &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_LIVE_OUTPUT_BYTES))..];
         self.output.push_str(text);
         // Cut in large pieces, so that each byte is moved at most once.
-        if self.output.len() > 2 * LIVE {
-            let cut = self.output.ceil_char_boundary(self.output.len() - LIVE);
+        if self.output.len() > 2 * MAX_LIVE_OUTPUT_BYTES {
+            let cut = self
+                .output
+                .ceil_char_boundary(self.output.len() - MAX_LIVE_OUTPUT_BYTES);
             self.output.drain(..cut);
         }
     }
@@ -129,18 +132,21 @@ impl Call {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, CallState::Ended { .. } | CallState::CutOff)
+        matches!(
+            self.state,
+            CallEntryState::Ended { .. } | CallEntryState::CutOff
+        )
     }
 
-    pub(super) fn is_failed(&self) -> bool {
-        matches!(self.state, CallState::Ended { is_error: true, .. })
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.state, CallEntryState::Ended { is_error: true, .. })
     }
 
     /// The last line of a command's result, if it says how the command ended.
-    fn last_words(&self) -> Option<&str> {
+    fn ending_line(&self) -> Option<&str> {
         let is_command = matches!(self.name.as_str(), "bash" | "bash_job");
         let line = self.output.trim_end().rsplit('\n').next()?;
-        let is_ending = ENDINGS.iter().any(|ending| line.starts_with(ending));
+        let is_ending = RESULT_ENDINGS.iter().any(|ending| line.starts_with(ending));
         (is_command && is_ending && self.is_over()).then_some(line)
     }
 
@@ -149,7 +155,7 @@ impl Call {
         let is_kill = self.name == "bash_job" && self.summary.starts_with("kill job ");
         let line = self.output.trim_end().rsplit('\n').next();
         let is_over = |line: &str| {
-            let mut endings = ENDINGS.iter().take(2);
+            let mut endings = RESULT_ENDINGS.iter().take(2);
             endings.any(|ending| line.starts_with(ending))
         };
         is_kill && line.is_some_and(is_over)
@@ -158,7 +164,7 @@ impl Call {
     /// The output without the final line about how it ended.
     pub(super) fn printed(&self) -> &str {
         let whole = self.output.trim_end();
-        match self.last_words() {
+        match self.ending_line() {
             Some(line) => &whole[..whole.len() - line.len()],
             None => &self.output,
         }
@@ -166,10 +172,10 @@ impl Call {
 
     /// How it ended, if that is worth showing beside the summary.
     pub(super) fn ending(&self) -> Option<String> {
-        if self.state == CallState::CutOff {
+        if self.state == CallEntryState::CutOff {
             return Some("cut off".to_owned());
         }
-        let line = clean(self.last_words()?);
+        let line = clean(self.ending_line()?);
         if let Some(code) = line.strip_prefix("exit code: ") {
             return (code != "0").then(|| format!("exit code {code}"));
         }
@@ -186,7 +192,7 @@ impl Call {
 
     /// Whether the command was moved to the background.
     pub(super) fn goes_on(&self) -> bool {
-        let line = self.last_words();
+        let line = self.ending_line();
         line.is_some_and(|line| line.starts_with("running in the background"))
     }
 

@@ -4,36 +4,36 @@
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::desk::{Place, Row, margin};
-use super::finding::Needle;
-use super::lay::mark;
-use super::log::Log;
+use super::log::EntryLog;
+use super::needle::SearchNeedle;
+use super::page_layout::{LinePosition, PageRow, margin_width};
+use super::section_layout::entry_sign;
 use crate::text::wrap_line;
 use crate::theme::Theme;
 
 /// What to highlight.
-pub(super) struct Emphasis<'a> {
+pub(super) struct RowEmphasis<'a> {
     pub(super) selected: Option<usize>,
-    pub(super) needle: Option<&'a Needle>,
+    pub(super) needle: Option<&'a SearchNeedle>,
     /// The line of the current match.
-    pub(super) found: Option<Place>,
+    pub(super) found: Option<LinePosition>,
 }
 
-pub(super) fn compose(
-    row: Row,
-    log: &Log,
-    emphasis: &Emphasis<'_>,
+pub(super) fn compose_row(
+    row: PageRow,
+    log: &EntryLog,
+    emphasis: &RowEmphasis<'_>,
     width: u16,
     theme: &Theme,
 ) -> Line<'static> {
-    let Row {
+    let PageRow {
         place,
         line,
         is_body,
     } = row;
     let mut spans = match place.block {
         0 => Vec::new(),
-        _ => sides(log, place, is_body, emphasis.selected, width, theme),
+        _ => margin_spans(log, place, is_body, emphasis.selected, width, theme),
     };
     let base = line.style;
     let mut content: Vec<Span<'static>> = line
@@ -64,26 +64,26 @@ pub(super) fn compose(
 }
 
 /// The margin: the sign of the entry, and a rule beside its body.
-fn sides(
-    log: &Log,
-    place: Place,
+fn margin_spans(
+    log: &EntryLog,
+    place: LinePosition,
     is_body: bool,
     selected: Option<usize>,
     width: u16,
     theme: &Theme,
 ) -> Vec<Span<'static>> {
-    let columns = margin(width, is_body);
+    let columns = margin_width(width, is_body);
     if columns == 0 {
         return Vec::new();
     }
     let is_selected = selected == Some(place.entry);
-    let is_head = place == Place::head(place.entry);
+    let is_head = place == LinePosition::head(place.entry);
     let is_open = log.is_open(place.entry);
     let sign = match (is_selected, is_head, log.entry(place.entry)) {
         (true, true, _) if log.opens(place.entry) && is_open => Span::styled("▾", theme.accent),
         (true, true, _) => Span::styled("▸", theme.accent),
         (true, false, _) => Span::styled("│", theme.accent),
-        (false, true, Some(entry)) => mark(entry, is_open, theme),
+        (false, true, Some(entry)) => entry_sign(entry, is_open, theme),
         _ => Span::raw(" "),
     };
     let mut spans = vec![sign, Span::raw(" ")];
@@ -94,7 +94,7 @@ fn sides(
 }
 
 /// Styles all matches in a line.
-fn highlight(spans: Vec<Span<'static>>, needle: &Needle, style: Style) -> Vec<Span<'static>> {
+fn highlight(spans: Vec<Span<'static>>, needle: &SearchNeedle, style: Style) -> Vec<Span<'static>> {
     let text: String = spans.iter().map(|span| span.content.as_ref()).collect();
     let mut places = Vec::new();
     let mut from = 0;

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::call::Call;
+use super::call::CallEntry;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Entry {
+pub(crate) enum TranscriptEntry {
     /// A message of the user.
     Prompt {
         text: String,
@@ -16,12 +16,12 @@ pub(crate) enum Entry {
         text: String,
         is_whole: bool,
     },
-    Thinking(Thinking),
-    Call(Box<Call>),
+    Thinking(ThinkingEntry),
+    Call(Box<CallEntry>),
     /// A note of the agent or of the UI.
     Note {
         text: String,
-        tone: Tone,
+        tone: NoteTone,
     },
     /// One line that can be expanded.
     Folded {
@@ -38,7 +38,7 @@ pub(crate) enum Entry {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Thinking {
+pub(crate) struct ThinkingEntry {
     pub(crate) text: String,
     /// Time of the first piece; unknown if read from the store.
     pub(crate) begun: Option<Timestamp>,
@@ -49,7 +49,7 @@ pub(crate) struct Thinking {
 
 /// The kind of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum NoteTone {
     Plain,
     Good,
     Warning,
@@ -57,12 +57,12 @@ pub(crate) enum Tone {
 }
 
 /// A prompt with more lines is shown in part.
-pub(super) const LONGEST_PROMPT: usize = 12;
+pub(super) const MAX_PROMPT_LINES: usize = 12;
 /// A prompt with more bytes is shown in part too: it may be one long line.
-const LARGEST_PROMPT: usize = 4096;
+const MAX_PROMPT_BYTES: usize = 4096;
 
-impl Entry {
-    pub(super) fn note(text: impl Into<String>, tone: Tone) -> Self {
+impl TranscriptEntry {
+    pub(super) fn note(text: impl Into<String>, tone: NoteTone) -> Self {
         Self::Note {
             text: text.into(),
             tone,
@@ -107,5 +107,5 @@ impl Entry {
 }
 
 pub(super) fn is_long(prompt: &str) -> bool {
-    prompt.len() > LARGEST_PROMPT || prompt.lines().nth(LONGEST_PROMPT).is_some()
+    prompt.len() > MAX_PROMPT_BYTES || prompt.lines().nth(MAX_PROMPT_LINES).is_some()
 }

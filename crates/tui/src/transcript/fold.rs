@@ -7,52 +7,52 @@ mod undo;
 
 use protocol::{BackgroundJob, Block, CallId, Event, EventKind, Outcome};
 
-use super::call::{Call, CallState};
-use super::entry::{Entry, Tone};
-use super::log::Log;
+use super::call::{CallEntry, CallEntryState};
+use super::entry::{NoteTone, TranscriptEntry};
+use super::log::EntryLog;
 use super::summary::one_line;
 use crate::text::clean;
 
-pub(super) fn apply(log: &mut Log, event: &Event) {
-    if is_known(log, event) {
+pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
+    if is_duplicate(log, event) {
         return;
     }
     match &event.kind {
         EventKind::TurnStarted { turn, prompt } => {
-            settle(log);
+            close_turn(log);
             log.story.undone.clear();
             log.story.turn = *turn;
             log.story.begun = Some(event.time);
             log.push(prompt_entry(prompt));
         }
         EventKind::TurnContinued { turn } => {
-            settle(log);
+            close_turn(log);
             log.story.undone.clear();
             log.story.turn = *turn;
             log.story.begun = Some(event.time);
-            log.push(Entry::note("taken up again", Tone::Plain));
+            log.push(TranscriptEntry::note("taken up again", NoteTone::Plain));
         }
-        EventKind::RequestStarted { .. } => reply::void(log),
+        EventKind::RequestStarted { .. } => reply::drop_partial(log),
         EventKind::Retrying {
             wait_ms, reason, ..
-        } => reply::retry(log, *wait_ms, reason),
+        } => reply::note_retry(log, *wait_ms, reason),
         EventKind::TextDelta { text } => reply::words(log, text, event.time),
         EventKind::ThinkingDelta { text } => reply::thinking(log, text, event.time),
         EventKind::InputDelta { call, name, json } => {
             reply::input(log, call, name, json, event.time);
         }
-        EventKind::Replied { content, .. } => reply::whole(log, content, event.time),
+        EventKind::Replied { content, .. } => reply::complete_reply(log, content, event.time),
         EventKind::ToolStarted {
             call, name, input, ..
         } => {
-            let index = open_call(log, call, name);
+            let index = find_or_push_call(log, call, name);
             change_call(log, index, |call| {
-                if call.state != CallState::Waiting {
+                if call.state != CallEntryState::Waiting {
                     call.ask(input);
                 }
-                call.state = CallState::Running;
+                call.state = CallEntryState::Running;
             });
-            note_plan(log, index);
+            mark_latest_plan(log, index);
         }
         EventKind::ToolOutput { call, text, .. } => {
             if let Some(index) = log.story.calls.get(call).copied() {
@@ -64,31 +64,31 @@ pub(super) fn apply(log: &mut Log, event: &Event) {
             }
         }
         EventKind::ToolEnded { call, name, .. } => {
-            let index = open_call(log, call, name);
+            let index = find_or_push_call(log, call, name);
             end_call(log, index, &event.kind);
         }
-        EventKind::Background { jobs } => background(log, jobs),
+        EventKind::Background { jobs } => update_background(log, jobs),
         EventKind::TurnEnded { outcome, .. } => {
-            settle(log);
+            close_turn(log);
             let begun = log.story.begun.take();
             let millis = begun.map_or(0, |begun| millis_between(begun, event.time));
             if let Some(entry) = notes::outcome(outcome, millis) {
                 log.push(entry);
             }
         }
-        EventKind::Undone { .. } => undo::undone(log, &event.kind),
-        EventKind::Redone { .. } => undo::redone(log, &event.kind),
+        EventKind::Undone { .. } => undo::apply_undo(log, &event.kind),
+        EventKind::Redone { .. } => undo::apply_redo(log, &event.kind),
         EventKind::Compacted { summary, .. } => {
-            settle(log);
+            close_turn(log);
             log.story.undone.clear();
-            log.push(Entry::Folded {
+            log.push(TranscriptEntry::Folded {
                 title: "the past was put into a summary".to_owned(),
                 text: clean(summary).into_owned(),
             });
         }
         EventKind::CheckpointMade { checkpoint, .. } => notes::skipped(log, &checkpoint.skipped),
         other => {
-            if let Some(entry) = notes::of(other) {
+            if let Some(entry) = notes::note_for(other) {
                 log.push(entry);
             }
         }
@@ -96,7 +96,7 @@ pub(super) fn apply(log: &mut Log, event: &Event) {
 }
 
 /// Whether a stored event was applied before: each counts once, however often it is sent.
-fn is_known(log: &mut Log, event: &Event) -> bool {
+fn is_duplicate(log: &mut EntryLog, event: &Event) -> bool {
     let Some(seq) = event.seq else {
         return false;
     };
@@ -111,54 +111,55 @@ fn is_known(log: &mut Log, event: &Event) -> bool {
 }
 
 /// Closes the turn: drops partial replies and marks running calls as cut off.
-fn settle(log: &mut Log) {
-    reply::void(log);
-    reply::forget_retry(log);
+fn close_turn(log: &mut EntryLog) {
+    reply::drop_partial(log);
+    reply::remove_retry_note(log);
     for index in std::mem::take(&mut log.story.open_calls) {
         change_call(log, index, |call| {
             if !call.is_over() {
-                call.state = CallState::CutOff;
+                call.state = CallEntryState::CutOff;
             }
         });
     }
 }
 
-fn prompt_entry(prompt: &[Block]) -> Entry {
+fn prompt_entry(prompt: &[Block]) -> TranscriptEntry {
     let texts: Vec<&str> = prompt.iter().filter_map(Block::as_text).collect();
     let images = prompt
         .iter()
         .filter(|block| matches!(block, Block::Image { .. }));
-    Entry::Prompt {
+    TranscriptEntry::Prompt {
         text: clean(texts.join("\n").trim_matches('\n')).into_owned(),
         images: images.count(),
     }
 }
 
 /// The entry of a call that has not ended; created if there is none.
-fn open_call(log: &mut Log, id: &CallId, name: &str) -> usize {
+fn find_or_push_call(log: &mut EntryLog, id: &CallId, name: &str) -> usize {
     let known = log.story.calls.get(id).copied();
-    let open = known
-        .filter(|index| matches!(log.entry(*index), Some(Entry::Call(call)) if !call.is_over()));
-    open.unwrap_or_else(|| push_call(log, Call::written(id, name)))
+    let open = known.filter(
+        |index| matches!(log.entry(*index), Some(TranscriptEntry::Call(call)) if !call.is_over()),
+    );
+    open.unwrap_or_else(|| push_call(log, CallEntry::written(id, name)))
 }
 
-fn push_call(log: &mut Log, call: Call) -> usize {
+fn push_call(log: &mut EntryLog, call: CallEntry) -> usize {
     let id = call.id.clone();
-    let index = log.push(Entry::Call(Box::new(call)));
+    let index = log.push(TranscriptEntry::Call(Box::new(call)));
     log.story.calls.insert(id, index);
     log.story.open_calls.push(index);
     index
 }
 
-fn change_call(log: &mut Log, index: usize, change: impl FnOnce(&mut Call)) {
+fn change_call(log: &mut EntryLog, index: usize, change: impl FnOnce(&mut CallEntry)) {
     log.change(index, |entry| {
-        if let Entry::Call(call) = entry {
+        if let TranscriptEntry::Call(call) = entry {
             change(call);
         }
     });
 }
 
-fn end_call(log: &mut Log, index: usize, ended: &EventKind) {
+fn end_call(log: &mut EntryLog, index: usize, ended: &EventKind) {
     let EventKind::ToolEnded {
         content,
         is_error,
@@ -174,8 +175,8 @@ fn end_call(log: &mut Log, index: usize, ended: &EventKind) {
     log.story.partial.retain(|partial| *partial != index);
     change_call(log, index, |call| {
         call.kept = kept.clone();
-        call.end(result(content), changes);
-        call.state = CallState::Ended {
+        call.end(result_text(content), changes);
+        call.state = CallEntryState::Ended {
             is_error: *is_error && !call.has_killed(),
             millis: *millis,
         };
@@ -183,7 +184,7 @@ fn end_call(log: &mut Log, index: usize, ended: &EventKind) {
 }
 
 /// The result of a tool as text.
-fn result(content: &[Block]) -> String {
+fn result_text(content: &[Block]) -> String {
     let parts: Vec<&str> = content
         .iter()
         .map(|block| match block {
@@ -196,8 +197,9 @@ fn result(content: &[Block]) -> String {
 }
 
 /// Marks the latest plan: it is open, earlier ones are closed.
-fn note_plan(log: &mut Log, index: usize) {
-    let is_plan = matches!(log.entry(index), Some(Entry::Call(call)) if call.name == "plan");
+fn mark_latest_plan(log: &mut EntryLog, index: usize) {
+    let is_plan =
+        matches!(log.entry(index), Some(TranscriptEntry::Call(call)) if call.name == "plan");
     if is_plan && log.story.plan != Some(index) {
         let before = log.story.plan.replace(index);
         for index in before.into_iter().chain([index]) {
@@ -208,7 +210,7 @@ fn note_plan(log: &mut Log, index: usize) {
 
 /// Updates the calls with background jobs. `jobs` has all running jobs and those that have just
 /// ended.
-fn background(log: &mut Log, jobs: &[BackgroundJob]) {
+fn update_background(log: &mut EntryLog, jobs: &[BackgroundJob]) {
     let mut going_on = Vec::new();
     for job in jobs {
         let Some(index) = log.story.calls.get(&job.call).copied() else {
@@ -217,7 +219,7 @@ fn background(log: &mut Log, jobs: &[BackgroundJob]) {
         if job.ending.is_none() {
             going_on.push(index);
         }
-        let is_news = matches!(log.entry(index), Some(Entry::Call(call))
+        let is_news = matches!(log.entry(index), Some(TranscriptEntry::Call(call))
             if call.background.as_ref() != Some(job));
         if is_news {
             change_call(log, index, |call| call.background = Some(job.clone()));
@@ -240,11 +242,11 @@ fn millis_between(from: jiff::Timestamp, to: jiff::Timestamp) -> u64 {
 }
 
 /// File names without line breaks.
-fn names(paths: &[String]) -> Vec<String> {
+fn single_line_names(paths: &[String]) -> Vec<String> {
     paths.iter().map(|path| one_line(path)).collect()
 }
 
 /// Whether the turn succeeded.
-fn is_done(outcome: &Outcome) -> bool {
+fn has_succeeded(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! All entries in order, and which of them are open or hidden.
 //!
-//! An entry keeps its index for ever: a removed one becomes [`Entry::Gone`], so that a view, a
+//! An entry keeps its index for ever: a removed one becomes [`TranscriptEntry::Gone`], so that a view, a
 //! selection and a search can refer to indices.
 
 use std::collections::{HashMap, HashSet};
@@ -8,24 +8,24 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use protocol::{CallId, SessionId};
 
-use super::entry::Entry;
+use super::entry::TranscriptEntry;
 
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    items: Vec<Item>,
+pub(super) struct EntryLog {
+    items: Vec<LogItem>,
     /// Estimated number of lines of each item.
     weights: Vec<u32>,
     /// Calls are open by default.
     are_calls_open: bool,
     is_thinking_open: bool,
-    /// Items that changed since the last [`Log::take_changed`].
+    /// Items that changed since the last [`EntryLog::take_changed`].
     changed: Vec<usize>,
-    pub(super) story: Story,
+    pub(super) story: FoldState,
 }
 
 /// State of the fold over events.
 #[derive(Debug, Default)]
-pub(super) struct Story {
+pub(super) struct FoldState {
     /// The last stored event.
     pub(super) seq: Option<(SessionId, u64)>,
     pub(super) turn: u32,
@@ -47,8 +47,8 @@ pub(super) struct Story {
 }
 
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) entry: Entry,
+pub(super) struct LogItem {
+    pub(super) entry: TranscriptEntry,
     pub(super) turn: u32,
     /// Number of changes.
     pub(super) revision: u32,
@@ -58,23 +58,23 @@ pub(super) struct Item {
     pub(super) hidden_by: Option<usize>,
 }
 
-impl Log {
+impl EntryLog {
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Item> {
+    pub(super) fn get(&self, index: usize) -> Option<&LogItem> {
         self.items.get(index)
     }
 
-    pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
+    pub(super) fn entry(&self, index: usize) -> Option<&TranscriptEntry> {
         self.items.get(index).map(|item| &item.entry)
     }
 
     /// Adds an entry to the current turn.
-    pub(super) fn push(&mut self, entry: Entry) -> usize {
+    pub(super) fn push(&mut self, entry: TranscriptEntry) -> usize {
         let index = self.items.len();
-        self.items.push(Item {
+        self.items.push(LogItem {
             entry,
             turn: self.story.turn,
             revision: 0,
@@ -86,7 +86,7 @@ impl Log {
         index
     }
 
-    pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut Entry)) {
+    pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut TranscriptEntry)) {
         if let Some(item) = self.items.get_mut(index) {
             change(&mut item.entry);
             item.revision = item.revision.wrapping_add(1);
@@ -130,8 +130,8 @@ impl Log {
             return false;
         };
         item.open.unwrap_or(match &item.entry {
-            Entry::Call(_) => self.are_calls_open || self.story.plan == Some(index),
-            Entry::Thinking(_) => self.is_thinking_open,
+            TranscriptEntry::Call(_) => self.are_calls_open || self.story.plan == Some(index),
+            TranscriptEntry::Thinking(_) => self.is_thinking_open,
             _ => false,
         })
     }
@@ -145,8 +145,8 @@ impl Log {
             return;
         };
         item.open = Some(is_open);
-        self.weigh(index);
-        if matches!(self.items[index].entry, Entry::Undone { .. }) {
+        self.update_estimate(index);
+        if matches!(self.items[index].entry, TranscriptEntry::Undone { .. }) {
             // The hidden entries become visible or invisible.
             for hidden in 0..index {
                 if self.is_void(hidden) {
@@ -159,21 +159,21 @@ impl Log {
     /// Opens or closes all calls.
     pub(super) fn toggle_calls(&mut self) {
         self.are_calls_open = !self.are_calls_open;
-        self.forget_open(|entry| matches!(entry, Entry::Call(_)));
+        self.reset_open(|entry| matches!(entry, TranscriptEntry::Call(_)));
     }
 
     pub(super) fn toggle_thinking(&mut self) {
         self.is_thinking_open = !self.is_thinking_open;
-        self.forget_open(|entry| matches!(entry, Entry::Thinking(_)));
+        self.reset_open(|entry| matches!(entry, TranscriptEntry::Thinking(_)));
     }
 
-    fn forget_open(&mut self, is_meant: impl Fn(&Entry) -> bool) {
+    fn reset_open(&mut self, is_meant: impl Fn(&TranscriptEntry) -> bool) {
         for item in &mut self.items {
             if is_meant(&item.entry) {
                 item.open = None;
             }
         }
-        self.weigh_all();
+        self.update_all_estimates();
     }
 
     /// Estimated number of lines of the first entries.
@@ -192,13 +192,13 @@ impl Log {
     }
 
     fn touch(&mut self, index: usize) {
-        self.weigh(index);
+        self.update_estimate(index);
         if self.changed.last() != Some(&index) {
             self.changed.push(index);
         }
     }
 
-    fn weigh(&mut self, index: usize) {
+    fn update_estimate(&mut self, index: usize) {
         self.weights[index] = if self.is_shown(index) {
             self.items[index].entry.weight(self.is_open(index))
         } else {
@@ -206,9 +206,9 @@ impl Log {
         };
     }
 
-    fn weigh_all(&mut self) {
+    fn update_all_estimates(&mut self) {
         for index in 0..self.items.len() {
-            self.weigh(index);
+            self.update_estimate(index);
         }
     }
 }

@@ -4,23 +4,23 @@
 use std::ops::Range;
 
 /// Approximate size of a piece in bytes.
-const PIECE: usize = 8 * 1024;
+const PIECE_BYTES: usize = 8 * 1024;
 
 /// Number of pieces of a text.
-pub(super) fn count(text: &str) -> usize {
-    text.len().div_ceil(PIECE).max(1)
+pub(super) fn piece_count(text: &str) -> usize {
+    text.len().div_ceil(PIECE_BYTES).max(1)
 }
 
 /// The byte range of a piece: whole lines, unless they are too long.
 pub(super) fn piece(text: &str, piece: usize) -> Range<usize> {
-    start_of(text, piece)..start_of(text, piece + 1)
+    piece_start(text, piece)..piece_start(text, piece + 1)
 }
 
 /// The piece that contains a byte.
 pub(super) fn piece_at(text: &str, offset: usize) -> usize {
-    let guess = offset / PIECE;
+    let guess = offset / PIECE_BYTES;
     // A piece begins at or after its nominal start.
-    if start_of(text, guess) > offset {
+    if piece_start(text, guess) > offset {
         guess.saturating_sub(1)
     } else {
         guess
@@ -28,13 +28,13 @@ pub(super) fn piece_at(text: &str, offset: usize) -> usize {
 }
 
 /// The start of a piece, found from the text around it. Never before the start of an earlier piece.
-fn start_of(text: &str, piece: usize) -> usize {
-    let nominal = piece.saturating_mul(PIECE);
+fn piece_start(text: &str, piece: usize) -> usize {
+    let nominal = piece.saturating_mul(PIECE_BYTES);
     if nominal == 0 || nominal >= text.len() {
         return nominal.min(text.len());
     }
     let bytes = text.as_bytes();
-    let end = (nominal - 1 + PIECE).min(bytes.len());
+    let end = (nominal - 1 + PIECE_BYTES).min(bytes.len());
     let window = &bytes[nominal - 1..end];
     match window.iter().position(|byte| *byte == b'\n') {
         Some(place) => nominal + place,
@@ -81,13 +81,13 @@ mod tests {
             format!("{}\n{}", "x".repeat(20_000), line.repeat(300)),
             format!("{}{}", line.repeat(300), "x".repeat(20_000)),
         ] {
-            let all: Vec<Range<usize>> = (0..count(&text))
+            let all: Vec<Range<usize>> = (0..piece_count(&text))
                 .map(|number| piece(&text, number))
                 .collect();
             let whole: String = all.iter().map(|range| &text[range.clone()]).collect();
             assert_eq!(whole, text);
             for (number, range) in all.iter().enumerate() {
-                assert!(range.len() <= 2 * PIECE);
+                assert!(range.len() <= 2 * PIECE_BYTES);
                 if !range.is_empty() {
                     assert_eq!(piece_at(&text, range.start), number);
                 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn pieces_end_where_lines_do() {
         let text = "some line of words\n".repeat(5000);
-        for number in 0..count(&text) {
+        for number in 0..piece_count(&text) {
             assert!(text[piece(&text, number)].ends_with('\n'), "{number}");
         }
     }

@@ -2,32 +2,32 @@
 //!
 //! Searches the texts themselves, not the layout.
 
-use super::desk::Place;
-use super::entry::Entry;
-use super::finding::Needle;
-use super::log::Log;
-use super::section::{self, Content, Extent};
+use super::entry::TranscriptEntry;
+use super::log::EntryLog;
+use super::needle::SearchNeedle;
+use super::page_layout::LinePosition;
+use super::section::{self, SectionContent, TextExtent};
 
 /// Maximum number of matches.
-const MOST: usize = 100_000;
+const MAX_MATCHES: usize = 100_000;
 
 #[derive(Debug)]
-pub(super) struct Search {
-    pub(super) needle: Needle,
+pub(super) struct PageSearch {
+    pub(super) needle: SearchNeedle,
     /// Matches in the order of the page.
-    found: Vec<Found>,
+    found: Vec<PageMatch>,
     current: Option<usize>,
     /// The last visible entry when the search began.
     pub(super) origin: usize,
     /// The current match has to be scrolled into view.
     pub(super) is_wanted: bool,
     /// Cache of the line of the current match, with its key.
-    pub(super) line: Option<(Seen, Place)>,
+    pub(super) line: Option<(MatchLineKey, LinePosition)>,
 }
 
 /// A match in a section of an open entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Found {
+pub(super) struct PageMatch {
     entry: u32,
     section: u32,
     offset: u32,
@@ -35,14 +35,14 @@ pub(super) struct Found {
 
 /// What the line of a match depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) found: Found,
+pub(super) struct MatchLineKey {
+    pub(super) found: PageMatch,
     pub(super) revision: u32,
     pub(super) width: u16,
     pub(super) is_open: bool,
 }
 
-impl Found {
+impl PageMatch {
     pub(super) fn entry(self) -> usize {
         self.entry as usize
     }
@@ -56,8 +56,8 @@ impl Found {
     }
 }
 
-impl Search {
-    pub(super) fn new(log: &Log, needle: Needle, origin: usize) -> Self {
+impl PageSearch {
+    pub(super) fn new(log: &EntryLog, needle: SearchNeedle, origin: usize) -> Self {
         let mut search = Self {
             needle,
             found: Vec::new(),
@@ -85,18 +85,18 @@ impl Search {
         self.found.len()
     }
 
-    pub(super) fn current(&self) -> Option<Found> {
+    pub(super) fn current(&self) -> Option<PageMatch> {
         self.found.get(self.current?).copied()
     }
 
     /// Whether the current match is visible without opening an entry.
-    pub(super) fn is_in_sight(&self, log: &Log) -> bool {
+    pub(super) fn is_visible(&self, log: &EntryLog) -> bool {
         let Some(found) = self.current() else {
             return false;
         };
         let entry = found.entry();
-        let is_head =
-            found.section() == 0 && !matches!(log.entry(entry), Some(Entry::Prompt { .. }));
+        let is_head = found.section() == 0
+            && !matches!(log.entry(entry), Some(TranscriptEntry::Prompt { .. }));
         is_head || log.is_open(entry) || !log.opens(entry)
     }
 
@@ -116,7 +116,7 @@ impl Search {
     }
 
     /// Searches the changed entries again.
-    pub(super) fn refresh(&mut self, log: &Log, mut changed: Vec<usize>) {
+    pub(super) fn refresh(&mut self, log: &EntryLog, mut changed: Vec<usize>) {
         changed.sort_unstable();
         changed.dedup();
         let Some(first) = changed.first().copied() else {
@@ -134,7 +134,7 @@ impl Search {
             self.look(log, entry);
         }
         self.found.extend(later);
-        self.found.truncate(MOST);
+        self.found.truncate(MAX_MATCHES);
         self.current = match (current, self.found.len()) {
             (_, 0) => None,
             (None, count) => Some(count - 1),
@@ -145,20 +145,20 @@ impl Search {
         };
     }
 
-    fn look(&mut self, log: &Log, index: usize) {
+    fn look(&mut self, log: &EntryLog, index: usize) {
         let Some(entry) = log.entry(index).filter(|_| log.is_shown(index)) else {
             return;
         };
-        for (number, section) in section::of(entry, true).iter().enumerate() {
-            let Some(text) = text_of(entry, &section.content) else {
+        for (number, section) in section::sections_of(entry, true).iter().enumerate() {
+            let Some(text) = searchable_text(entry, &section.content) else {
                 continue;
             };
             let mut from = 0;
             while let Some((start, end)) = self.needle.find(text, from) {
-                if self.found.len() >= MOST {
+                if self.found.len() >= MAX_MATCHES {
                     return;
                 }
-                self.found.push(Found {
+                self.found.push(PageMatch {
                     entry: index as u32,
                     section: number as u32,
                     offset: start as u32,
@@ -170,19 +170,25 @@ impl Search {
 }
 
 /// The searchable text of a section.
-fn text_of<'a>(entry: &'a Entry, content: &'a Content<'_>) -> Option<&'a str> {
+fn searchable_text<'a>(
+    entry: &'a TranscriptEntry,
+    content: &'a SectionContent<'_>,
+) -> Option<&'a str> {
     match (content, entry) {
         (
-            Content::Text {
+            SectionContent::Text {
                 text,
-                extent: Extent::All,
+                extent: TextExtent::All,
                 ..
             },
             _,
         ) => Some(text),
-        (Content::Words(said), _) => Some(said.text),
-        (Content::Head, Entry::Call(call)) => Some(&call.summary),
-        (Content::Head, Entry::Folded { title, .. } | Entry::Undone { title, .. }) => Some(title),
+        (SectionContent::Words(said), _) => Some(said.text),
+        (SectionContent::Head, TranscriptEntry::Call(call)) => Some(&call.summary),
+        (
+            SectionContent::Head,
+            TranscriptEntry::Folded { title, .. } | TranscriptEntry::Undone { title, .. },
+        ) => Some(title),
         _ => None,
     }
 }

@@ -6,32 +6,32 @@ mod call;
 use std::borrow::Cow;
 
 use super::amount;
-use super::entry::{Entry, Tone, is_long};
+use super::entry::{NoteTone, TranscriptEntry, is_long};
 use super::piece::{self, first_lines};
 use crate::amount::{count, some};
 
 /// Lines shown of a long prompt.
-const PROMPT: usize = 8;
+const COLLAPSED_PROMPT_LINES: usize = 8;
 /// Last lines shown of running work.
-const LIVE: usize = 6;
+const MAX_LIVE_LINES: usize = 6;
 /// A part of an entry.
 #[derive(Debug)]
-pub(super) struct Section<'a> {
-    pub(super) content: Content<'a>,
+pub(super) struct EntrySection<'a> {
+    pub(super) content: SectionContent<'a>,
     /// Part of the body below the title line.
     pub(super) is_body: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Content<'a> {
+pub(super) enum SectionContent<'a> {
     /// The title line.
     Head,
     /// Markdown, laid out as a whole.
-    Words(Said<'a>),
+    Words(MarkdownText<'a>),
     Text {
         text: Cow<'a, str>,
-        form: Form<'a>,
-        extent: Extent,
+        form: TextForm<'a>,
+        extent: TextExtent,
     },
     /// A dim line of the UI.
     Remark(String),
@@ -41,15 +41,15 @@ pub(super) enum Content<'a> {
 
 /// Markdown that may still grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said<'a> {
+pub(super) struct MarkdownText<'a> {
     pub(super) text: &'a str,
     pub(super) is_whole: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Form<'a> {
+pub(super) enum TextForm<'a> {
     Person,
-    Note(Tone),
+    Note(NoteTone),
     Thinking,
     Output,
     /// Code, with the name of a file or a language.
@@ -61,86 +61,88 @@ pub(super) enum Form<'a> {
 
 /// How much of a text is shown, in lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum TextExtent {
     All,
     First(usize),
     Last(usize),
 }
 
-pub(super) fn of(entry: &Entry, is_open: bool) -> Vec<Section<'_>> {
-    let mut list = List(Vec::new());
+pub(super) fn sections_of(entry: &TranscriptEntry, is_open: bool) -> Vec<EntrySection<'_>> {
+    let mut list = SectionList(Vec::new());
     match entry {
-        Entry::Prompt { text, images } => prompt(&mut list, text, *images, is_open),
-        Entry::Words { text, is_whole } => list.plain(Content::Words(Said {
-            text,
-            is_whole: *is_whole,
-        })),
-        Entry::Thinking(thinking) => {
-            list.plain(Content::Head);
+        TranscriptEntry::Prompt { text, images } => push_prompt(&mut list, text, *images, is_open),
+        TranscriptEntry::Words { text, is_whole } => {
+            list.plain(SectionContent::Words(MarkdownText {
+                text,
+                is_whole: *is_whole,
+            }))
+        }
+        TranscriptEntry::Thinking(thinking) => {
+            list.plain(SectionContent::Head);
             let extent = match (is_open, thinking.is_over) {
-                (true, _) => Some(Extent::All),
-                (false, false) => Some(Extent::Last(LIVE)),
+                (true, _) => Some(TextExtent::All),
+                (false, false) => Some(TextExtent::Last(MAX_LIVE_LINES)),
                 (false, true) => None,
             };
             if let Some(extent) = extent.filter(|_| !thinking.text.is_empty()) {
-                list.body(&thinking.text, Form::Thinking, extent);
+                list.body(&thinking.text, TextForm::Thinking, extent);
             }
         }
-        Entry::Call(call) => {
-            list.plain(Content::Head);
+        TranscriptEntry::Call(call) => {
+            list.plain(SectionContent::Head);
             if is_open {
                 call::open(&mut list, call)
             } else {
                 call::closed(&mut list, call)
             }
         }
-        Entry::Note { text, tone } => list.plain(Content::Text {
+        TranscriptEntry::Note { text, tone } => list.plain(SectionContent::Text {
             text: Cow::Borrowed(text),
-            form: Form::Note(*tone),
-            extent: Extent::All,
+            form: TextForm::Note(*tone),
+            extent: TextExtent::All,
         }),
-        Entry::Folded { text, .. } => {
-            list.plain(Content::Head);
+        TranscriptEntry::Folded { text, .. } => {
+            list.plain(SectionContent::Head);
             if is_open {
-                let said = Said {
+                let said = MarkdownText {
                     text,
                     is_whole: true,
                 };
-                list.push(Content::Words(said), true);
+                list.push(SectionContent::Words(said), true);
             }
         }
-        Entry::Undone { left, .. } => {
-            list.plain(Content::Head);
+        TranscriptEntry::Undone { left, .. } => {
+            list.plain(SectionContent::Head);
             if !left.is_empty() {
                 let text = format!("left as they are: {}", left.join(", "));
                 list.push(
-                    Content::Text {
+                    SectionContent::Text {
                         text: Cow::Owned(text),
-                        form: Form::Note(Tone::Warning),
-                        extent: Extent::All,
+                        form: TextForm::Note(NoteTone::Warning),
+                        extent: TextExtent::All,
                     },
                     false,
                 );
             }
         }
-        Entry::Gone => {}
+        TranscriptEntry::Gone => {}
     }
     list.0
 }
 
-struct List<'a>(Vec<Section<'a>>);
+struct SectionList<'a>(Vec<EntrySection<'a>>);
 
-impl<'a> List<'a> {
-    fn push(&mut self, content: Content<'a>, is_body: bool) {
-        self.0.push(Section { content, is_body });
+impl<'a> SectionList<'a> {
+    fn push(&mut self, content: SectionContent<'a>, is_body: bool) {
+        self.0.push(EntrySection { content, is_body });
     }
 
-    fn plain(&mut self, content: Content<'a>) {
+    fn plain(&mut self, content: SectionContent<'a>) {
         self.push(content, false);
     }
 
-    fn body(&mut self, text: &'a str, form: Form<'a>, extent: Extent) {
-        let content = Content::Text {
+    fn body(&mut self, text: &'a str, form: TextForm<'a>, extent: TextExtent) {
+        let content = SectionContent::Text {
             text: Cow::Borrowed(text),
             form,
             extent,
@@ -148,34 +150,38 @@ impl<'a> List<'a> {
         self.push(content, true);
     }
 
-    fn remark(&mut self, text: String) {
-        self.push(Content::Remark(text), true);
+    fn push_remark(&mut self, text: String) {
+        self.push(SectionContent::Remark(text), true);
     }
 }
 
-fn prompt<'a>(list: &mut List<'a>, text: &'a str, images: usize, is_open: bool) {
+fn push_prompt<'a>(list: &mut SectionList<'a>, text: &'a str, images: usize, is_open: bool) {
     let is_cut = is_long(text) && !is_open;
-    list.plain(Content::Text {
+    list.plain(SectionContent::Text {
         text: Cow::Borrowed(text),
-        form: Form::Person,
+        form: TextForm::Person,
         extent: if is_cut {
-            Extent::First(PROMPT)
+            TextExtent::First(COLLAPSED_PROMPT_LINES)
         } else {
-            Extent::All
+            TextExtent::All
         },
     });
     if is_cut {
-        list.plain(Content::Rest {
+        list.plain(SectionContent::Rest {
             text,
-            shown: first_lines(text, PROMPT).len(),
+            shown: first_lines(text, COLLAPSED_PROMPT_LINES).len(),
         });
     }
     if images > 0 {
-        list.plain(Content::Remark(some(images as u64, "picture", "pictures")));
+        list.plain(SectionContent::Remark(some(
+            images as u64,
+            "picture",
+            "pictures",
+        )));
     }
 }
 
-fn more(lines: usize) -> String {
+fn more_lines_text(lines: usize) -> String {
     match lines {
         1 => "… 1 more line".to_owned(),
         _ => format!("… {} more lines", count(lines as u64)),
@@ -183,23 +189,23 @@ fn more(lines: usize) -> String {
 }
 
 /// The line that stands for the rest of a text.
-pub(super) fn rest_of(text: &str, shown: usize) -> String {
+pub(super) fn rest_text(text: &str, shown: usize) -> String {
     let rest = text[shown..].trim_start_matches('\n');
     match rest.lines().count() {
         0 | 1 => format!("… {} more", amount::size(rest.len() as u64)),
-        lines => more(lines),
+        lines => more_lines_text(lines),
     }
 }
 
-impl Content<'_> {
+impl SectionContent<'_> {
     /// Number of pieces in which it is laid out.
     pub(super) fn pieces(&self) -> usize {
         match self {
             Self::Text {
                 text,
-                extent: Extent::All,
+                extent: TextExtent::All,
                 ..
-            } => piece::count(text),
+            } => piece::piece_count(text),
             _ => 1,
         }
     }

@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use crate::text::clean;
 
 /// In characters.
-const LONGEST: usize = 400;
+const MAX_SUMMARY_CHARS: usize = 400;
 
 /// A command up to this length is seen whole in its summary.
-const LONGEST_WHOLE: usize = 60;
+const MAX_WHOLE_COMMAND_BYTES: usize = 60;
 
 /// Arguments that say what a call is about, of tools that are not known here.
-const TELLING: [&str; 8] = [
+const SUMMARY_ARGUMENTS: [&str; 8] = [
     "command", "path", "pattern", "query", "url", "name", "title", "text",
 ];
 
@@ -39,7 +39,7 @@ pub(super) fn of(name: &str, input: &Value) -> String {
             }
         }
         ("plan", _) => plan(input.get("steps").and_then(Value::as_array)),
-        _ => match TELLING.iter().find_map(|key| text(key)) {
+        _ => match SUMMARY_ARGUMENTS.iter().find_map(|key| text(key)) {
             Some(argument) => format!("{name} {argument}"),
             None => name.to_owned(),
         },
@@ -49,7 +49,7 @@ pub(super) fn of(name: &str, input: &Value) -> String {
 
 /// Of an input whose beginning is known, as JSON text.
 pub(super) fn of_part(name: &str, start: &str) -> String {
-    let known: Map<String, Value> = TELLING
+    let known: Map<String, Value> = SUMMARY_ARGUMENTS
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), text_after(start, key)?.into())))
         .collect();
@@ -62,7 +62,7 @@ pub(super) fn of_part(name: &str, start: &str) -> String {
 
 /// Nothing of the command is lost in its summary.
 pub(super) fn is_whole(command: &str) -> bool {
-    command.len() <= LONGEST_WHOLE && !command.trim_end().contains('\n')
+    command.len() <= MAX_WHOLE_COMMAND_BYTES && !command.trim_end().contains('\n')
 }
 
 /// Text as one line.
@@ -70,7 +70,7 @@ pub(super) fn one_line(text: &str) -> String {
     let text = clean(text);
     let mut line = String::new();
     for (at, letter) in text.trim().chars().enumerate() {
-        if at == LONGEST {
+        if at == MAX_SUMMARY_CHARS {
             line.push('…');
             break;
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::Transcript;
 use crate::samples::{self, event, replied, usage};
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 /// A transcript after some events.
 pub(super) fn lived(events: &[EventKind]) -> Transcript {
@@ -30,7 +30,7 @@ pub(super) fn lived(events: &[EventKind]) -> Transcript {
 
 /// The visible lines.
 pub(super) fn seen(transcript: &mut Transcript, width: u16, height: u16) -> Vec<String> {
-    transcript.arrange(width, height, &Theme::new(Look::Plain));
+    transcript.arrange(width, height, &Theme::new(ColourScheme::Plain));
     transcript
         .visible()
         .iter()
@@ -59,12 +59,12 @@ pub(super) fn thinking(text: &str) -> EventKind {
     EventKind::ThinkingDelta { text: text.into() }
 }
 
-pub(super) fn called(id: &str, name: &str, input: Value) -> EventKind {
+pub(super) fn call_reply(id: &str, name: &str, input: Value) -> EventKind {
     said(vec![samples::call(id, name, input)])
 }
 
 pub(super) fn bash(id: &str, command: &str) -> EventKind {
-    called(id, "bash", json!({ "command": command }))
+    call_reply(id, "bash", json!({ "command": command }))
 }
 
 pub(super) fn started(id: &str, command: &str) -> EventKind {
@@ -108,7 +108,7 @@ pub(super) fn lines(count: usize) -> String {
 }
 
 /// A page as it is written in a test: each line after a bar.
-pub(super) fn lined(text: &str) -> String {
+pub(super) fn strip_bars(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix('|'))
@@ -118,5 +118,5 @@ pub(super) fn lined(text: &str) -> String {
 
 /// The page that events make.
 pub(super) fn check(events: &[EventKind], expect: &str) {
-    assert_eq!(page(&mut lived(events)), lined(expect), "{events:#?}");
+    assert_eq!(page(&mut lived(events)), strip_bars(expect), "{events:#?}");
 }

@@ -5,20 +5,20 @@
 
 use ratatui::text::Line;
 
-use super::desk::{Desk, Place, Row};
-use super::shelf::Shelf;
+use super::layout_cache::LayoutCache;
+use super::page_layout::{LinePosition, PageLayout, PageRow};
 
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub(super) struct PageView {
     /// The first line; `None` while the end is followed.
-    top: Option<Place>,
+    top: Option<LinePosition>,
     /// Lines to scroll by at the next layout; negative is up.
     wanted: i64,
-    reveal: Option<Reveal>,
+    reveal: Option<RevealTarget>,
     width: u16,
     pub(super) height: u16,
     /// Positions of the visible lines.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<LinePosition>,
     pub(super) lines: Vec<Line<'static>>,
     /// Something was added below the view.
     has_news: bool,
@@ -26,34 +26,34 @@ pub(super) struct View {
 
 /// What to scroll into view.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Reveal {
+pub(super) enum RevealTarget {
     /// A line, on any row.
-    Line(Place),
+    Line(LinePosition),
     /// The first line of an entry, on this row.
     Keep { entry: usize, row: usize },
 }
 
-impl View {
+impl PageView {
     pub(super) fn scroll(&mut self, lines: i64) {
         self.wanted = self.wanted.saturating_add(lines);
     }
 
     pub(super) fn go_to_top(&mut self) {
-        self.top = Some(Place::default());
-        self.forget_moves();
+        self.top = Some(LinePosition::default());
+        self.cancel_moves();
     }
 
     pub(super) fn go_to_end(&mut self) {
         self.top = None;
-        self.forget_moves();
+        self.cancel_moves();
     }
 
-    pub(super) fn reveal(&mut self, reveal: Reveal) {
-        self.forget_moves();
+    pub(super) fn reveal(&mut self, reveal: RevealTarget) {
+        self.cancel_moves();
         self.reveal = Some(reveal);
     }
 
-    fn forget_moves(&mut self) {
+    fn cancel_moves(&mut self) {
         self.wanted = 0;
         self.reveal = None;
     }
@@ -71,28 +71,28 @@ impl View {
         self.has_news && !self.is_following()
     }
 
-    pub(super) fn top(&self) -> Option<Place> {
+    pub(super) fn top(&self) -> Option<LinePosition> {
         self.top
     }
 
     /// The last visible line.
-    pub(super) fn last(&self) -> Option<Place> {
+    pub(super) fn last(&self) -> Option<LinePosition> {
         self.places.last().copied()
     }
 
     /// The row of an entry's first line.
     pub(super) fn row_of(&self, entry: usize) -> Option<usize> {
-        let head = Place::head(entry);
+        let head = LinePosition::head(entry);
         self.places.iter().position(|place| *place == head)
     }
 
     /// Computes the visible lines.
-    pub(super) fn arrange(&mut self, desk: &mut Desk<'_>, height: u16) -> Vec<Row> {
+    pub(super) fn arrange(&mut self, desk: &mut PageLayout<'_>, height: u16) -> Vec<PageRow> {
         if let Some(top) = self.top
             && self.width != desk.width
             && self.width > 0
         {
-            self.top = Some(resized(desk, top, self.width));
+            self.top = Some(position_at_width(desk, top, self.width));
         }
         (self.width, self.height) = (desk.width, height);
         let height = usize::from(height);
@@ -107,15 +107,15 @@ impl View {
             }
         };
         match self.reveal.take() {
-            Some(Reveal::Line(place)) => {
+            Some(RevealTarget::Line(place)) => {
                 let place = desk.settle(place);
                 let rows = desk.fill(top, height);
                 if !rows.iter().any(|row| row.place == place) {
                     top = desk.back(place, height / 3);
                 }
             }
-            Some(Reveal::Keep { entry, row }) => {
-                let place = desk.settle(Place::head(entry));
+            Some(RevealTarget::Keep { entry, row }) => {
+                let place = desk.settle(LinePosition::head(entry));
                 top = desk.back(place, row.min(height - 1));
             }
             None => {}
@@ -141,20 +141,24 @@ impl View {
 }
 
 /// The line with the same text at another width.
-fn resized(desk: &mut Desk<'_>, place: Place, old_width: u16) -> Place {
-    let shelf: &mut Shelf = desk.shelf;
-    let mut before = Desk {
+fn position_at_width(
+    desk: &mut PageLayout<'_>,
+    place: LinePosition,
+    old_width: u16,
+) -> LinePosition {
+    let shelf: &mut LayoutCache = desk.shelf;
+    let mut before = PageLayout {
         log: desk.log,
         shelf,
         width: old_width,
         theme: desk.theme,
     };
     let place = before.settle(place);
-    let letters = before.letters_before(place);
-    Place {
+    let letters = before.alphanumerics_before(place);
+    LinePosition {
         line: match place.line {
             0 => 0,
-            _ => desk.line_of_letter(place.entry, place.block, letters),
+            _ => desk.line_of_alphanumeric(place.entry, place.block, letters),
         },
         ..place
     }

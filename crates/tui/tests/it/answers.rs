@@ -1,11 +1,11 @@
 //! Answers of the terminal are never taken for keys, and a question cannot be answered before the
 //! user can have seen it.
 
-use crate::pty::Pty;
+use crate::pty::TestPty;
 
 #[test]
 fn the_colour_of_the_terminal_is_not_typed() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.wait_for_bytes("\x1b]11;?\x1b\\\x1b[c");
     pty.send("a\x1b]11;rgb:ffff/ff");
     pty.send("ff/ffff\x1b");
@@ -15,7 +15,7 @@ fn the_colour_of_the_terminal_is_not_typed() {
 
 #[test]
 fn a_key_from_before_the_question_was_seen_is_no_answer() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("ask\r");
     pty.wait_for("connect to example.com:443");
     // Drawn, but the terminal has not confirmed it: these keys were typed before.

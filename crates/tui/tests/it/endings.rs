@@ -4,11 +4,11 @@ use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
 
-use crate::pty::{Pty, echo};
+use crate::pty::{TestPty, echo};
 
 #[test]
 fn by_leaving() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("/quit\r");
     pty.assert_restored(0);
 }
@@ -21,7 +21,7 @@ fn by_a_signal() {
         Signal::SIGINT,
         Signal::SIGQUIT,
     ] {
-        let mut pty = Pty::echo("");
+        let mut pty = TestPty::echo("");
         pty.send("half a tho");
         pty.wait_for("half a tho");
         pty.signal(signal);
@@ -31,7 +31,7 @@ fn by_a_signal() {
 
 #[test]
 fn by_a_panic_of_another_thread() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("panic\r");
     pty.assert_restored(4);
     let text = String::from_utf8_lossy(&pty.written);
@@ -44,7 +44,7 @@ fn by_a_panic_of_another_thread() {
 
 #[test]
 fn by_the_end_of_the_terminal() {
-    let pty = Pty::echo("");
+    let pty = TestPty::echo("");
     let status = pty.hang_up();
     // The signal and the end of input race with each other.
     let code = status.code();
@@ -57,7 +57,7 @@ fn by_the_end_of_the_terminal() {
 
 #[test]
 fn by_being_stopped_until_the_shell_lets_it_go_on() {
-    let mut pty = Pty::start(&["bash", "--norc", "--noediting", "-i"]);
+    let mut pty = TestPty::start(&["bash", "--norc", "--noediting", "-i"]);
     let program = echo();
     pty.send(format!("{}\n", program.display()));
     pty.wait_until("it draws", |screen| screen.alternate_screen());
@@ -86,7 +86,7 @@ fn by_being_stopped_until_the_shell_lets_it_go_on() {
 
 #[test]
 fn it_goes_on_where_no_shell_could_let_it() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("still\x1a");
     pty.signal(Signal::SIGTSTP);
     pty.send(" here\r");

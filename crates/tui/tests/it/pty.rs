@@ -17,9 +17,9 @@ use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
 
 /// After this time a program counts as hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) struct Pty {
+pub(crate) struct TestPty {
     master: File,
     slave: OwnedFd,
     parser: vt100::Parser,
@@ -30,7 +30,7 @@ pub(crate) struct Pty {
     before: Termios,
 }
 
-impl Pty {
+impl TestPty {
     /// Starts the example with this editor.
     pub(crate) fn echo(editor: &str) -> Self {
         let mut pty = Self::start(&[echo().to_str().unwrap(), editor]);
@@ -40,7 +40,7 @@ impl Pty {
 
     /// Starts a program in a terminal of 80 columns and 24 lines.
     pub(crate) fn start(command: &[&str]) -> Self {
-        let (master, slave) = open();
+        let (master, slave) = open_pty();
         let before = tcgetattr(&slave).unwrap();
         resize(&slave, 80, 24);
         let end = || Stdio::from(slave.try_clone().unwrap());
@@ -112,7 +112,7 @@ impl Pty {
 
     #[track_caller]
     pub(crate) fn wait_until(&mut self, what: &str, mut is_so: impl FnMut(&vt100::Screen) -> bool) {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TEST_TIMEOUT;
         while !is_so(self.screen()) {
             assert!(Instant::now() < give_up, "never: {what}\n{}", self.text());
             self.read(Duration::from_millis(100));
@@ -122,8 +122,8 @@ impl Pty {
     /// Waits for bytes in the output that are not visible on the screen.
     #[track_caller]
     pub(crate) fn wait_for_bytes(&mut self, bytes: &str) {
-        let give_up = Instant::now() + PATIENCE;
-        while !find(&self.written, bytes.as_bytes()) {
+        let give_up = Instant::now() + TEST_TIMEOUT;
+        while !contains_bytes(&self.written, bytes.as_bytes()) {
             assert!(
                 Instant::now() < give_up,
                 "never: {bytes:?}\n{}",
@@ -136,7 +136,7 @@ impl Pty {
     /// Waits for the end of the program, and asserts that it restored the terminal.
     #[track_caller]
     pub(crate) fn assert_restored(&mut self, code: i32) {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + TEST_TIMEOUT;
         let status = loop {
             self.read(Duration::from_millis(10));
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -176,7 +176,7 @@ impl Pty {
     }
 }
 
-impl Drop for Pty {
+impl Drop for TestPty {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -192,7 +192,7 @@ pub(crate) fn echo() -> PathBuf {
 
 /// Both ends of a pseudo terminal, close-on-exec so that children of other tests do not inherit
 /// them.
-fn open() -> (File, OwnedFd) {
+fn open_pty() -> (File, OwnedFd) {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let master = posix_openpt(flags).unwrap();
     grantpt(&master).unwrap();
@@ -218,6 +218,6 @@ fn resize(slave: &OwnedFd, columns: u16, lines: u16) {
     assert!(status.unwrap().success());
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> bool {
+fn contains_bytes(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }

@@ -1,10 +1,10 @@
 //! Typed text is shown and reaches the host, whatever else is going on.
 
-use crate::pty::Pty;
+use crate::pty::TestPty;
 
 #[test]
 fn what_is_typed_is_drawn_and_sent() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("hello");
     pty.wait_for("hello");
     pty.send("\r");
@@ -20,7 +20,7 @@ fn what_is_typed_is_drawn_and_sent() {
 
 #[test]
 fn keys_that_come_in_pieces_are_whole() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("ac\x1b");
     pty.send("[");
     pty.send(b"Db\xc3");
@@ -30,7 +30,7 @@ fn keys_that_come_in_pieces_are_whole() {
 
 #[test]
 fn a_flood_of_news_starves_nobody() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("flood\r");
     pty.wait_for("drop ");
     for letter in 'a'..='z' {
@@ -43,7 +43,7 @@ fn a_flood_of_news_starves_nobody() {
 
 #[test]
 fn a_large_paste_is_one_message() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     let line = "0123456789abcde\r";
     pty.send(format!("\x1b[200~{}\x1b[201~\r", line.repeat(65536)));
     // The final line end may be dropped.
@@ -55,7 +55,7 @@ fn a_large_paste_is_one_message() {
 
 #[test]
 fn the_screen_follows_its_size() {
-    let mut pty = Pty::echo("");
+    let mut pty = TestPty::echo("");
     pty.send("here");
     for step in 0..200_u16 {
         pty.resize(40 + step * 7 % 90, 10 + step * 3 % 40);
@@ -74,7 +74,7 @@ fn the_screen_follows_its_size() {
 
 #[test]
 fn a_person_writes_in_an_editor_of_their_own() {
-    let mut pty = Pty::echo("sed -i s/one/two/");
+    let mut pty = TestPty::echo("sed -i s/one/two/");
     pty.send("one\x07");
     pty.wait_for("two");
     pty.send("\r");
@@ -85,7 +85,7 @@ fn a_person_writes_in_an_editor_of_their_own() {
 
 #[test]
 fn an_editor_that_fails_changes_nothing() {
-    let mut pty = Pty::echo("false");
+    let mut pty = TestPty::echo("false");
     pty.send("as it was\x07");
     pty.wait_for("`false` ended with");
     pty.send("\r");

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
 
-use super::label::Label;
+use super::label::ProjectLabel;
 
 /// `PRJQUOTA`.
 const PROJECT_QUOTA: i32 = 2;
@@ -15,7 +15,7 @@ const GET_QUOTA: i32 = 0x80_0007;
 const SET_QUOTA: i32 = 0x80_0008;
 const GET_NEXT_QUOTA: i32 = 0x80_0009;
 /// `Q_XGETQSTAT`.
-const GET_STATE: i32 = (b'X' as i32) << 8 | 5;
+const GET_QUOTA_STATE: i32 = (b'X' as i32) << 8 | 5;
 
 /// `FS_QUOTA_PDQ_ENFD`: limits of projects are enforced, not only counted.
 const PROJECT_ENFORCED: u16 = 1 << 5;
@@ -24,10 +24,10 @@ const PROJECT_ENFORCED: u16 = 1 << 5;
 const VALID_LIMITS: u32 = 1 | 4;
 
 /// The unit of limits on space, in bytes.
-const QUOTA_BLOCK: u64 = 1024;
+const QUOTA_BLOCK_BYTES: u64 = 1024;
 
 /// `FS_XFLAG_PROJINHERIT`.
-const INHERIT: u32 = 0x200;
+const INHERIT_PROJECT_FLAG: u32 = 0x200;
 
 /// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, as on all but some old architectures.
 const GET_ATTRIBUTES: libc::Ioctl = 0x801c_581f;
@@ -48,7 +48,7 @@ struct FileAttributes {
 /// `struct if_nextdqblk`, which begins as `struct if_dqblk`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct Quota {
+struct QuotaRecord {
     block_hard: u64,
     block_soft: u64,
     used_bytes: u64,
@@ -97,7 +97,7 @@ fn quota_call<T>(file: &File, command: i32, id: u32, argument: &mut T) -> io::Re
 pub(super) fn check_enforced(file: &File) -> io::Result<()> {
     // `struct fs_quota_stat` begins with a version and 16 bits of flags; the array is larger than it.
     let mut state = [0u16; 64];
-    quota_call(file, GET_STATE, 0, &mut state)?;
+    quota_call(file, GET_QUOTA_STATE, 0, &mut state)?;
     match state[1] & PROJECT_ENFORCED {
         0 => Err(Errno::ESRCH.into()),
         _ => Ok(()),
@@ -105,10 +105,10 @@ pub(super) fn check_enforced(file: &File) -> io::Result<()> {
 }
 
 pub(super) fn limits(file: &File, id: u32) -> io::Result<ProjectLimits> {
-    let mut quota = Quota::default();
+    let mut quota = QuotaRecord::default();
     match quota_call(file, GET_QUOTA, id, &mut quota) {
         Ok(()) => Ok(ProjectLimits {
-            bytes: quota.block_hard.saturating_mul(QUOTA_BLOCK),
+            bytes: quota.block_hard.saturating_mul(QUOTA_BLOCK_BYTES),
             inodes: quota.inode_hard,
             used_bytes: quota.used_bytes,
             used_inodes: quota.used_inodes,
@@ -120,18 +120,18 @@ pub(super) fn limits(file: &File, id: u32) -> io::Result<ProjectLimits> {
 }
 
 pub(super) fn set_limits(file: &File, id: u32, limits: ProjectLimits) -> io::Result<()> {
-    let mut quota = Quota {
-        block_hard: limits.bytes.div_ceil(QUOTA_BLOCK),
+    let mut quota = QuotaRecord {
+        block_hard: limits.bytes.div_ceil(QUOTA_BLOCK_BYTES),
         inode_hard: limits.inodes,
         valid: VALID_LIMITS,
-        ..Quota::default()
+        ..QuotaRecord::default()
     };
     quota_call(file, SET_QUOTA, id, &mut quota)
 }
 
 /// The first project that the file system knows, from this id on.
 pub(super) fn next_project(file: &File, id: u32) -> io::Result<Option<u32>> {
-    let mut quota = Quota::default();
+    let mut quota = QuotaRecord::default();
     match quota_call(file, GET_NEXT_QUOTA, id, &mut quota) {
         Ok(()) => Ok(Some(quota.id)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),
@@ -148,21 +148,21 @@ fn attributes(file: &File) -> io::Result<FileAttributes> {
 }
 
 /// The project of a file.
-pub(super) fn label_of(file: &File) -> io::Result<Label> {
+pub(super) fn label_of(file: &File) -> io::Result<ProjectLabel> {
     let attributes = attributes(file)?;
-    Ok(Label {
+    Ok(ProjectLabel {
         id: attributes.project,
-        is_inherited: attributes.flags & INHERIT != 0,
+        is_inherited: attributes.flags & INHERIT_PROJECT_FLAG != 0,
     })
 }
 
 /// Assigns a file to a project. If the label of a folder is inherited, its new files get it too.
-pub(super) fn set_label(file: &File, label: Label) -> io::Result<()> {
+pub(super) fn set_label(file: &File, label: ProjectLabel) -> io::Result<()> {
     let mut attributes = attributes(file)?;
     attributes.project = label.id;
-    attributes.flags &= !INHERIT;
+    attributes.flags &= !INHERIT_PROJECT_FLAG;
     if label.is_inherited {
-        attributes.flags |= INHERIT;
+        attributes.flags |= INHERIT_PROJECT_FLAG;
     }
     // SAFETY: the structure is the one that the request reads, and outlives the call.
     let returned = unsafe { libc::ioctl(file.as_raw_fd(), SET_ATTRIBUTES, &raw const attributes) };

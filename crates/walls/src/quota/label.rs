@@ -18,14 +18,14 @@ const MAX_DEPTH: usize = 200;
 
 /// The project of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Label {
+pub(super) struct ProjectLabel {
     /// 0: no project.
     pub(super) id: u32,
     /// Whether new files in a folder get the same label.
     pub(super) is_inherited: bool,
 }
 
-impl Label {
+impl ProjectLabel {
     pub(super) fn inherited(id: u32) -> Self {
         Self {
             id,
@@ -49,11 +49,11 @@ impl From<io::Error> for LabelError {
 }
 
 /// Labels a folder and everything in it.
-pub(super) fn label(folder: &File, label: Label) -> Result<(), LabelError> {
+pub(super) fn label_tree(folder: &File, label: ProjectLabel) -> Result<(), LabelError> {
     let device = folder.metadata()?.dev();
-    change(folder, label)?;
+    relabel(folder, label)?;
     let mut files = 0;
-    let mut open = vec![(folder.try_clone()?, entries(folder)?)];
+    let mut open = vec![(folder.try_clone()?, read_entries(folder)?)];
     while let Some((folder, entries)) = open.last_mut() {
         let Some(entry) = entries.next() else {
             open.pop();
@@ -76,25 +76,25 @@ pub(super) fn label(folder: &File, label: Label) -> Result<(), LabelError> {
         if found.dev() != device {
             continue;
         }
-        let label = Label {
+        let label = ProjectLabel {
             is_inherited: label.is_inherited && found.is_dir(),
             ..label
         };
         if found.is_dir() {
-            change(&file, label)?;
+            relabel(&file, label)?;
             if open.len() == MAX_DEPTH {
                 return Err(io::Error::from_raw_os_error(libc::ELOOP).into());
             }
-            let inside = self::entries(&file)?;
+            let inside = self::read_entries(&file)?;
             open.push((file, inside));
         } else if found.is_file() {
-            change(&file, label)?;
+            relabel(&file, label)?;
         }
     }
     Ok(())
 }
 
-fn change(file: &File, label: Label) -> Result<(), LabelError> {
+fn relabel(file: &File, label: ProjectLabel) -> Result<(), LabelError> {
     let before = label_of(file)?;
     if before == label {
         return Ok(());
@@ -110,17 +110,17 @@ fn change(file: &File, label: Label) -> Result<(), LabelError> {
 }
 
 /// A path to an open folder, for appending one entry name.
-fn place(folder: &File) -> PathBuf {
+fn proc_fd_path(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
-fn entries(folder: &File) -> io::Result<fs::ReadDir> {
-    fs::read_dir(place(folder))
+fn read_entries(folder: &File) -> io::Result<fs::ReadDir> {
+    fs::read_dir(proc_fd_path(folder))
 }
 
 /// Opens one entry of a folder; `None` if it is gone or has become a symlink.
 fn open_entry(folder: &File, entry: &fs::DirEntry) -> io::Result<Option<File>> {
-    let path = place(folder).join(entry.file_name());
+    let path = proc_fd_path(folder).join(entry.file_name());
     let mut options = OpenOptions::new();
     options
         .read(true)

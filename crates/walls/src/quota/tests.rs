@@ -8,9 +8,9 @@ use std::process::Command;
 
 use super::*;
 
-struct Mounted(tempfile::TempDir);
+struct QuotaFilesystem(tempfile::TempDir);
 
-impl Mounted {
+impl QuotaFilesystem {
     fn path(&self) -> PathBuf {
         self.0.path().join("mounted")
     }
@@ -35,7 +35,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for QuotaFilesystem {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.path()).status();
     }
@@ -45,11 +45,11 @@ impl Drop for Mounted {
 fn a_limit_that_was_left_behind_is_lifted_by_the_next() {
     let locks = tempfile::tempdir().unwrap();
     let set = |folder: &Path| ProjectQuota::set(folder, locks.path(), 4 << 20, 100);
-    let Some(mounted) = Mounted::new() else {
+    let Some(mounted) = QuotaFilesystem::new() else {
         // Not root, or a kernel without quotas.
         let outcome = set(locks.path());
         assert!(
-            matches!(outcome, Err(NoQuota::NotEnforced(_))),
+            matches!(outcome, Err(ProjectQuotaError::NotEnforced(_))),
             "{outcome:?}"
         );
         return;
@@ -67,9 +67,9 @@ fn a_limit_that_was_left_behind_is_lifted_by_the_next() {
     assert!(limits.used_bytes >= 1 << 20, "{limits:?}");
     let label = |path: &str| calls::label_of(&File::open(first.join(path)).unwrap()).unwrap();
     let id = quota.id.number;
-    assert_eq!(label("folder"), Label::inherited(id));
+    assert_eq!(label("folder"), ProjectLabel::inherited(id));
     assert_eq!(label("folder/file").id, id);
-    assert!(matches!(set(&first), Err(NoQuota::InUse)));
+    assert!(matches!(set(&first), Err(ProjectQuotaError::InUse)));
 
     // A killed process leaves the limit without a lock.
     let files = [&quota.id._lock, &quota.folder].map(AsRawFd::as_raw_fd);
@@ -89,17 +89,17 @@ fn a_limit_that_was_left_behind_is_lifted_by_the_next() {
     assert_eq!(again.id.number, id);
     drop(again);
     assert_eq!(label("folder/file").id, 0);
-    assert_eq!(label("folder"), Label::default());
+    assert_eq!(label("folder"), ProjectLabel::default());
     assert!(!calls::limits(&probe, id).unwrap().is_limited());
 }
 
 #[test]
 fn an_id_has_one_owner() {
     let locks = tempfile::tempdir().unwrap();
-    let first = ProjectId::take(locks.path(), 7).unwrap();
+    let first = ProjectId::try_lock(locks.path(), 7).unwrap();
     assert!(first.is_some());
-    assert!(ProjectId::take(locks.path(), 7).unwrap().is_none());
+    assert!(ProjectId::try_lock(locks.path(), 7).unwrap().is_none());
     drop(first);
-    assert!(ProjectId::take(locks.path(), 7).unwrap().is_some());
+    assert!(ProjectId::try_lock(locks.path(), 7).unwrap().is_some());
     assert_eq!(fs::read_dir(locks.path()).unwrap().count(), 0);
 }

@@ -37,7 +37,7 @@ macro_rules! calls {
 
 /// Calls that every architecture has.
 #[rustfmt::skip]
-pub(super) const ALLOWED: &[Call] = calls![
+pub(super) const ALLOWED_CALLS: &[Call] = calls![
     // I/O on open files. Access was checked at open: by the mounts, which expose little of the host and
     // only read-only, and by Landlock. The limits on memory and open files bound the content of pipes.
     libc::SYS_close, libc::SYS_close_range,
@@ -139,7 +139,7 @@ pub(super) const ALLOWED_HERE: &[Call] = &[];
 /// Calls with which the guest confines itself behind the walls of an engine. Its own filter then refuses
 /// them.
 #[rustfmt::skip]
-pub(super) const CONFINING: &[Call] = calls![
+pub(super) const CONFINEMENT_CALLS: &[Call] = calls![
     libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule,
     libc::SYS_landlock_restrict_self,
 ];
@@ -147,14 +147,14 @@ pub(super) const CONFINING: &[Call] = calls![
 /// Linux native asynchronous I/O. It consumes a machine-wide limit (`fs.aio-max-nr`). Programs work without
 /// it.
 #[rustfmt::skip]
-pub(super) const ASYNCHRONOUS: &[Call] = calls![
+pub(super) const AIO_CALLS: &[Call] = calls![
     libc::SYS_io_setup, libc::SYS_io_destroy, libc::SYS_io_submit, libc::SYS_io_cancel,
     libc::SYS_io_getevents,
 ];
 
 /// Calls of the filter that are in none of the other lists, to look up their names.
 #[rustfmt::skip]
-pub(super) const NAMED: &[Call] = calls![
+pub(super) const NAMED_CALLS: &[Call] = calls![
     libc::SYS_clone, libc::SYS_clone3, libc::SYS_fchmod, libc::SYS_fchmodat, newer::SYS_fchmodat2,
     libc::SYS_mknodat, libc::SYS_openat, libc::SYS_openat2, libc::SYS_fallocate, libc::SYS_shmget,
     libc::SYS_prlimit64, libc::SYS_sched_setaffinity, libc::SYS_sched_setparam,

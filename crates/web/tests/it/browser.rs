@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::page_server;
 
 /// Limit in milliseconds of the page's virtual clock.
-const BUDGET: &str = "--virtual-time-budget=120000";
+const VIRTUAL_TIME_BUDGET: &str = "--virtual-time-budget=120000";
 
 /// Needs Debian's `chromium`, or the browser that `CHROMIUM` names.
 #[test]
@@ -18,7 +18,7 @@ fn modules_do_in_a_browser_what_they_should() {
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
-            BUDGET,
+            VIRTUAL_TIME_BUDGET,
             "--dump-dom",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))

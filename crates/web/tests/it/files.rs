@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 const PAGES: [&str; 2] = ["index.html", "docs.html"];
 
 /// Maximum total size before compression, so that a page loads quickly over a slow connection.
-const HEAVIEST: u64 = 400 * 1024;
+const MAX_TOTAL_BYTES: u64 = 400 * 1024;
 
-const LONGEST: usize = 300;
+const MAX_FILE_LINES: usize = 300;
 
 fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
@@ -50,7 +50,7 @@ fn quoted<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
 }
 
 /// The files that a file refers to, as names below the assets folder.
-fn named(name: &str, text: &str) -> Vec<String> {
+fn referenced_files(name: &str, text: &str) -> Vec<String> {
     if name.ends_with(".html") {
         return ["src=\"/assets/", "href=\"/assets/"]
             .into_iter()
@@ -93,7 +93,7 @@ fn resolve(from: &str, target: &str) -> String {
 #[test]
 fn whatever_a_file_names_is_in_the_binary() {
     for (name, text) in all() {
-        for target in named(&name, &text) {
+        for target in referenced_files(&name, &text) {
             assert!(
                 web::find(&target).is_some(),
                 "`{name}` names `{target}`, which is not there"
@@ -109,7 +109,7 @@ fn every_file_is_used() {
     let mut new: Vec<String> = used.iter().cloned().collect();
     while let Some(name) = new.pop() {
         let (_, text) = all.iter().find(|(other, _)| *other == name).unwrap();
-        for target in named(&name, text) {
+        for target in referenced_files(&name, text) {
             if used.insert(target.clone()) {
                 new.push(target);
             }
@@ -204,9 +204,12 @@ fn every_file_says_what_it_is_for_and_is_short() {
             "`{name}` does not say what it is for"
         );
         let is_table = name.starts_with("styles/");
-        assert!(is_table || lines <= LONGEST, "`{name}` has {lines} lines");
+        assert!(
+            is_table || lines <= MAX_FILE_LINES,
+            "`{name}` has {lines} lines"
+        );
     }
-    assert!(weight < HEAVIEST, "all files have {weight} bytes");
+    assert!(weight < MAX_TOTAL_BYTES, "all files have {weight} bytes");
 }
 
 #[test]

@@ -12,10 +12,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use protocol::Image;
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// The maximum that providers accept.
-const MOST_BYTES: u64 = 5 << 20;
+const MAX_PICTURE_BYTES: u64 = 5 << 20;
 
 /// Enough to recognize every type.
 const MAGIC_BYTES: usize = 12;
@@ -29,9 +29,9 @@ pub(super) struct Picture {
 }
 
 /// Reads a picture. A relative path is looked up in the current folder, then in the workspace.
-pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, Complaint> {
+pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, CliError> {
     let complain = |why: &dyn std::fmt::Display| {
-        Complaint::usage(format!(
+        CliError::usage(format!(
             "cannot use `{}` as a picture: {why}",
             path.display()
         ))
@@ -39,14 +39,15 @@ pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, Complaint> 
     let found = find(path, workspace).map_err(|error| complain(&error))?;
     let file = open(&found).map_err(|error| complain(&error))?;
     let mut content = Vec::new();
-    file.take(MOST_BYTES + 1)
+    file.take(MAX_PICTURE_BYTES + 1)
         .read_to_end(&mut content)
         .map_err(|error| complain(&error))?;
-    if content.len() as u64 > MOST_BYTES {
+    if content.len() as u64 > MAX_PICTURE_BYTES {
         return Err(complain(&"it is larger than 5 MiB").hint("use a smaller picture".to_owned()));
     }
     let Some(media_type) = media_type(&content) else {
-        return Err(complain(&"it is not a supported picture").hint("PNG, JPEG, GIF and WebP are supported".to_owned()));
+        return Err(complain(&"it is not a supported picture")
+            .hint("PNG, JPEG, GIF and WebP are supported".to_owned()));
     };
     Ok(Picture {
         path: path.to_owned(),
@@ -163,9 +164,15 @@ mod tests {
         check(&workspace.join("folder/outside.png"), out);
         check(&pipe, Some("it is not a regular file"));
         check(&workspace, Some("it is not a regular file"));
-        check(&file("text.png", b"hello"), Some("it is not a supported picture"));
         check(
-            &file("huge.png", &[PNG, &vec![0; MOST_BYTES as usize]].concat()),
+            &file("text.png", b"hello"),
+            Some("it is not a supported picture"),
+        );
+        check(
+            &file(
+                "huge.png",
+                &[PNG, &vec![0; MAX_PICTURE_BYTES as usize]].concat(),
+            ),
             Some("it is larger than 5 MiB"),
         );
         check(

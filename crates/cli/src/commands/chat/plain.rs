@@ -3,12 +3,12 @@
 //! The user and the agent take turns, so this is blocking code on the main thread. The agent and the
 //! signal handling have their own thread.
 
-mod attention;
 mod awaited;
 mod dialogue;
 mod input;
 mod lists;
 mod question;
+mod signals;
 mod slash;
 
 use std::io::{self, IsTerminal};
@@ -16,36 +16,37 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
-use self::attention::Attention;
 use self::dialogue::Dialogue;
-use self::input::Input;
-use super::desk::{Desk, Plan};
-use crate::args::Chat;
-use crate::complaint::Complaint;
+use self::input::LineInput;
+use self::signals::SignalInbox;
+use super::session_opener::{SessionOpener, SessionPlan};
+use crate::args::ChatFlags;
+use crate::cli_error::CliError;
 
-const FAILED: u8 = 1;
+const CHAT_FAILED: u8 = 1;
 
-pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
+pub(super) fn run(chat: &ChatFlags) -> Result<u8, CliError> {
     let is_person = io::stdin().is_terminal();
     let runtime = runtime()?;
     let (desk, start) = runtime.block_on(async {
         if chat.load.is_some() || chat.last {
-            let desk = Desk::open(chat, &Desk::data(chat)?, is_person).await?;
+            let desk = SessionOpener::open(chat, &SessionOpener::data(chat)?, is_person).await?;
             let start = desk.load(chat.load.as_deref()).await?;
-            return Ok::<_, Complaint>((desk, start));
+            return Ok::<_, CliError>((desk, start));
         }
-        let plan = Plan::new(chat, None, is_person)?;
-        let desk = Desk::open(chat, &plan.data, is_person).await?;
+        let plan = SessionPlan::new(chat, None, is_person)?;
+        let desk = SessionOpener::open(chat, &plan.data, is_person).await?;
         let start = desk.begin(Some(plan)).await?;
         Ok((desk, start))
     })?;
-    let cannot = |error| Complaint::new(FAILED, format!("cannot read the input: {error}"));
-    let (attention, call) = Attention::new().map_err(cannot)?;
+    let cannot = |error| CliError::new(CHAT_FAILED, format!("cannot read the input: {error}"));
+    let (attention, call) = SignalInbox::new().map_err(cannot)?;
     let attention = Arc::new(attention);
     let _guard = runtime.enter();
-    attention::listen(&attention)
-        .map_err(|error| Complaint::new(FAILED, format!("cannot listen to signals: {error}")))?;
-    let input = Input::new(is_person, attention.clone(), call);
+    signals::listen(&attention).map_err(|error| {
+        CliError::new(CHAT_FAILED, format!("cannot listen to signals: {error}"))
+    })?;
+    let input = LineInput::new(is_person, attention.clone(), call);
     let mut dialogue = Dialogue::new(&runtime, desk, input, attention);
     dialogue.open(start);
     let ended = dialogue.serve();
@@ -53,10 +54,10 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
 }
 
 /// One thread for the agent, beside this one.
-fn runtime() -> Result<Runtime, Complaint> {
+fn runtime() -> Result<Runtime, CliError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(|error| Complaint::new(FAILED, format!("cannot start the runtime: {error}")))
+        .map_err(|error| CliError::new(CHAT_FAILED, format!("cannot start the runtime: {error}")))
 }

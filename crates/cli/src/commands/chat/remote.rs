@@ -1,11 +1,11 @@
 //! Jobs of a server: listed, found, followed and talked to over HTTP.
 //!
 //! A key is never sent unencrypted over the network, and no redirect is followed with it. Entry type:
-//! [`Server`].
+//! [`ServerClient`].
 
 mod api;
 mod follow;
 mod job;
 
-pub(super) use self::api::Server;
+pub(super) use self::api::ServerClient;
 pub(super) use self::job::RemoteJob;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use sandbox::doctor::Diagnosis;
-use sandbox::{Backend, Proof};
+use sandbox::{Backend, ProbeResult};
 
 /// Column headings.
-pub(super) const HEAD: &str =
+pub(super) const TABLE_HEADER: &str =
     "backend       verdict     strength    start       exec      memory    notes\n";
 
 /// What is known of one backend.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct BackendRow {
     backend: &'static str,
     strength: &'static str,
     /// `None` if it was never probed.
@@ -24,7 +24,7 @@ pub(super) struct Row {
     hint: Option<String>,
 }
 
-impl Row {
+impl BackendRow {
     /// From a check made now.
     pub(super) fn examined(found: &Diagnosis) -> Self {
         let milliseconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
@@ -42,7 +42,7 @@ impl Row {
     }
 
     /// From an earlier probe, if there was one.
-    pub(super) fn known(backend: Backend, known: &[Proof]) -> Self {
+    pub(super) fn known(backend: Backend, known: &[ProbeResult]) -> Self {
         let proof = known.iter().find(|proof| proof.backend == backend);
         Self {
             backend: backend.name(),
@@ -92,7 +92,7 @@ impl Row {
 }
 
 /// When the results were obtained; the oldest counts.
-pub(super) fn as_of(known: &[Proof]) -> String {
+pub(super) fn as_of(known: &[ProbeResult]) -> String {
     let oldest = known.iter().map(|proof| proof.at).min();
     let time = oldest.and_then(|at| jiff::Timestamp::from_second(i64::try_from(at).ok()?).ok());
     match time {
@@ -120,8 +120,8 @@ fn mebibytes(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn row(works: Option<bool>) -> Row {
-        Row {
+    fn row(works: Option<bool>) -> BackendRow {
+        BackendRow {
             backend: "microvm",
             strength: "vm",
             works,
@@ -136,20 +136,20 @@ mod tests {
 
     #[test]
     fn columns_stand_under_their_heads() {
-        let full = Row {
+        let full = BackendRow {
             start_ms: Some(412.34),
             exec_ms: Some(1.234),
             memory: Some(61 << 20),
             notes: vec!["emulated (TCG)".into(), "6.1.0".into()],
             ..row(Some(true))
         };
-        let broken = Row {
+        let broken = BackendRow {
             problem: Some("cannot use the `microvm` backend: no `qemu`".into()),
             hint: Some("`apt install qemu-system-x86`".into()),
             ..row(Some(false))
         };
         let text = [
-            HEAD.to_owned(),
+            TABLE_HEADER.to_owned(),
             full.line(),
             broken.line(),
             row(None).line(),

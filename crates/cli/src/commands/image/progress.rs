@@ -2,26 +2,28 @@
 
 use std::io::Write;
 
-use images::{Digest, Progress};
+use images::{Digest, ImageProgress};
 
 use super::size;
 use crate::render::clean;
 
 /// One line per step; a download is reported once, when it starts.
 #[derive(Debug, Default)]
-pub(super) struct Reporter {
+pub(super) struct ImageProgressReporter {
     fetching: Option<Digest>,
 }
 
-impl Reporter {
-    pub(super) fn tell(&mut self, step: Progress<'_>) {
+impl ImageProgressReporter {
+    pub(super) fn tell(&mut self, step: ImageProgress<'_>) {
         let line = match step {
-            Progress::Waiting => "waiting: another process builds the same image".to_owned(),
-            Progress::Building { program } => format!("building with {program}"),
-            Progress::Said(line) => format!("  {line}"),
-            Progress::Unpacking { number, total } => format!("unpacking layer {number} of {total}"),
-            Progress::Cached => "nothing to do: already built".to_owned(),
-            Progress::Fetching {
+            ImageProgress::Waiting => "waiting: another process builds the same image".to_owned(),
+            ImageProgress::Building { program } => format!("building with {program}"),
+            ImageProgress::Said(line) => format!("  {line}"),
+            ImageProgress::Unpacking { number, total } => {
+                format!("unpacking layer {number} of {total}")
+            }
+            ImageProgress::Cached => "nothing to do: already built".to_owned(),
+            ImageProgress::Fetching {
                 digest,
                 size: whole,
                 ..

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-fn host(host: &str, action: Action) -> Rule {
-    Rule {
+fn host(host: &str, action: RuleAction) -> ApprovalRule {
+    ApprovalRule {
         subject: Subject::Host {
             host: host.to_owned(),
         },
@@ -15,8 +15,8 @@ fn host(host: &str, action: Action) -> Rule {
     }
 }
 
-fn bash(argument: &str, action: Action) -> Rule {
-    Rule {
+fn bash(argument: &str, action: RuleAction) -> ApprovalRule {
+    ApprovalRule {
         subject: Subject::Tool {
             tool: "bash".to_owned(),
             argument: Some(argument.to_owned()),
@@ -25,7 +25,7 @@ fn bash(argument: &str, action: Action) -> Rule {
     }
 }
 
-fn rules(text: &str) -> Vec<Rule> {
+fn rules(text: &str) -> Vec<ApprovalRule> {
     let placed = parse(text).unwrap();
     placed.into_iter().map(|placed| placed.rule).collect()
 }
@@ -47,16 +47,16 @@ action = "ask"
 tool = "write_file"
 action = "deny"
 "#;
-    let tool = Rule {
+    let tool = ApprovalRule {
         subject: Subject::Tool {
             tool: "write_file".to_owned(),
             argument: None,
         },
-        action: Action::Deny,
+        action: RuleAction::Deny,
     };
     let expect = [
-        host("pypi.org", Action::Allow),
-        bash("git push*", Action::Ask),
+        host("pypi.org", RuleAction::Allow),
+        bash("git push*", RuleAction::Ask),
         tool,
     ];
     assert_eq!(rules(text), expect);
@@ -100,11 +100,11 @@ fn what_is_wrong_is_said_with_its_line() {
 
 #[test]
 fn a_rule_is_added_without_touching_the_rest() {
-    let check = |text: &str, rule: &Rule, expect: Option<&str>| {
+    let check = |text: &str, rule: &ApprovalRule, expect: Option<&str>| {
         assert_eq!(with_rule(text, rule).unwrap().as_deref(), expect, "{text}");
     };
     let first = "[[rule]]\nhost = \"a.com\"\naction = \"allow\"\n";
-    let allow = host("a.com", Action::Allow);
+    let allow = host("a.com", RuleAction::Allow);
     check("", &allow, Some(first));
     check(first, &allow, None);
     check("# Mine.\n", &allow, Some(&format!("# Mine.\n\n{first}")));
@@ -126,7 +126,7 @@ fn a_rule_is_added_without_touching_the_rest() {
     assert!(
         with_rule(
             "rule = [{ host = 'a.com', action = 'deny' }]",
-            &host("b.com", Action::Deny)
+            &host("b.com", RuleAction::Deny)
         )
         .is_err()
     );
@@ -145,11 +145,11 @@ fn any_text_is_kept_as_it_is() {
         "",
     ];
     for command in commands {
-        text = with_rule(&text, &bash(command, Action::Allow))
+        text = with_rule(&text, &bash(command, RuleAction::Allow))
             .unwrap()
             .unwrap();
     }
-    let expect = commands.map(|command| bash(command, Action::Allow));
+    let expect = commands.map(|command| bash(command, RuleAction::Allow));
     assert_eq!(rules(&text), expect);
 }
 
@@ -159,16 +159,16 @@ fn a_file_is_made_for_its_owner_alone_and_never_in_the_workspace() {
     let workspace = folder.path().join("workspace");
     fs::create_dir(&workspace).unwrap();
     let path = folder.path().join("settings/hotcell/rules.toml");
-    remember(&path, &workspace, &host("a.com", Action::Allow)).unwrap();
+    save_rule(&path, &workspace, &host("a.com", RuleAction::Allow)).unwrap();
     assert_eq!(
         read(&path, &workspace).unwrap(),
-        [host("a.com", Action::Allow)]
+        [host("a.com", RuleAction::Allow)]
     );
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
     let inside = workspace.join("rules.toml");
-    assert!(remember(&inside, &workspace, &host("a.com", Action::Allow)).is_err());
+    assert!(save_rule(&inside, &workspace, &host("a.com", RuleAction::Allow)).is_err());
     assert!(!inside.exists());
     fs::write(&inside, "").unwrap();
     assert!(read(&inside, &workspace).is_err());
@@ -176,7 +176,7 @@ fn a_file_is_made_for_its_owner_alone_and_never_in_the_workspace() {
     let link = folder.path().join("link.toml");
     std::os::unix::fs::symlink(&inside, &link).unwrap();
     assert!(read(&link, &workspace).is_err());
-    assert!(remember(&link, &workspace, &host("a.com", Action::Allow)).is_err());
+    assert!(save_rule(&link, &workspace, &host("a.com", RuleAction::Allow)).is_err());
     assert_eq!(fs::read_to_string(&inside).unwrap(), "");
 }
 
@@ -186,7 +186,7 @@ fn a_broken_file_stays_as_it_is() {
     let workspace = folder.path().join("workspace");
     let path = folder.path().join("rules.toml");
     fs::write(&path, "[[rule\n").unwrap();
-    assert!(remember(&path, &workspace, &host("a.com", Action::Allow)).is_err());
+    assert!(save_rule(&path, &workspace, &host("a.com", RuleAction::Allow)).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "[[rule\n");
 }
 
@@ -201,7 +201,7 @@ fn those_who_remember_at_once_lose_nothing_of_each_other() {
             scope.spawn(move || {
                 for number in 0..8 {
                     let name = format!("h{writer}-{number}.com");
-                    remember(path, workspace, &host(&name, Action::Allow)).unwrap();
+                    save_rule(path, workspace, &host(&name, RuleAction::Allow)).unwrap();
                 }
             });
         }

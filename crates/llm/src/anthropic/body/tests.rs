@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::written::Written;
+use crate::message_cache::MessageCache;
 
 fn message(role: &str, content: Value) -> Arc<Message> {
     let message = json!({"role": role, "content": content});
@@ -16,27 +16,30 @@ fn text(text: &str) -> Value {
     json!([{"type": "text", "text": text}])
 }
 
-fn body(request: Request<'_>, thinking: Option<Thinking>) -> Value {
-    let body = |written: &[Entry]| {
-        let body = Body {
+fn body(request: ModelRequest<'_>, thinking: Option<ThinkingMode>) -> Value {
+    let body = |written: &[CachedMessage]| {
+        let body = MessagesBody {
             model: "claude-x",
             request,
             written,
             thinking,
-            purpose: Purpose::Reply,
+            purpose: BodyPurpose::Reply,
         };
         serde_json::to_vec(&body).unwrap()
     };
     let fresh = body(&[]);
     // The cache of serialised messages does not change the body.
-    let written = Written::default();
+    let written = MessageCache::default();
     let settled = &request.messages[..settled(request.messages)];
-    assert_eq!(body(&written.update(settled, write).unwrap()), fresh);
+    assert_eq!(
+        body(&written.update(settled, serialize_message).unwrap()),
+        fresh
+    );
     serde_json::from_slice(&fresh).unwrap()
 }
 
-fn request(messages: &[Arc<Message>]) -> Request<'_> {
-    Request {
+fn request(messages: &[Arc<Message>]) -> ModelRequest<'_> {
+    ModelRequest {
         system: &[],
         tools: &[],
         messages,
@@ -63,7 +66,7 @@ fn marks(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-fn marks_of(request: Request<'_>) -> Vec<String> {
+fn marks_of(request: ModelRequest<'_>) -> Vec<String> {
     let mut found = Vec::new();
     marks(&body(request, None), "", &mut found);
     found
@@ -77,7 +80,7 @@ fn a_body_says_what_the_request_says() {
         description: "runs".into(),
         input_schema: json!({"type": "object", "z": 1, "a": 2}),
     }];
-    let full = Request {
+    let full = ModelRequest {
         system: &[
             "You are".into(),
             String::new(),
@@ -102,12 +105,12 @@ fn a_body_says_what_the_request_says() {
     });
     assert_eq!(body(full, None), expected);
 
-    let count = Body {
+    let count = MessagesBody {
         model: "claude-x",
         request: request(&messages),
         written: &[],
         thinking: None,
-        purpose: Purpose::Count,
+        purpose: BodyPurpose::Count,
     };
     let count = serde_json::to_value(count).unwrap();
     let keys: Vec<&String> = count.as_object().unwrap().keys().collect();
@@ -215,7 +218,7 @@ fn a_growing_conversation_keeps_its_prefix() {
         };
         3
     ];
-    let full = Request {
+    let full = ModelRequest {
         system: &["a".into(), "b".into()],
         tools: &tools,
         ..request(&messages)
@@ -234,8 +237,8 @@ fn a_growing_conversation_keeps_its_prefix() {
 
 #[test]
 fn thinking_is_asked_for_where_it_is_possible() {
-    fn check(thinking: Thinking, max_tokens: u32, messages: &[Arc<Message>], expect: Value) {
-        let request = Request {
+    fn check(thinking: ThinkingMode, max_tokens: u32, messages: &[Arc<Message>], expect: Value) {
+        let request = ModelRequest {
             max_tokens,
             ..request(messages)
         };
@@ -243,12 +246,12 @@ fn thinking_is_asked_for_where_it_is_possible() {
     }
     let enabled = |budget: u32| json!({"type": "enabled", "budget_tokens": budget});
     let hello = [message("user", text("hello"))];
-    check(Thinking::Budget(4_000), 8_000, &hello, enabled(4_000));
-    check(Thinking::Budget(10), 8_000, &hello, enabled(1_024));
-    check(Thinking::Budget(9_000), 8_000, &hello, enabled(7_999));
-    check(Thinking::Budget(9_000), 1_024, &hello, Value::Null);
+    check(ThinkingMode::Budget(4_000), 8_000, &hello, enabled(4_000));
+    check(ThinkingMode::Budget(10), 8_000, &hello, enabled(1_024));
+    check(ThinkingMode::Budget(9_000), 8_000, &hello, enabled(7_999));
+    check(ThinkingMode::Budget(9_000), 1_024, &hello, Value::Null);
     check(
-        Thinking::Adaptive,
+        ThinkingMode::Adaptive,
         10,
         &hello,
         json!({"type": "adaptive", "display": "summarized"}),
@@ -263,7 +266,7 @@ fn thinking_is_asked_for_where_it_is_possible() {
     let unthought = message("assistant", json!([call]));
     let thought = message("assistant", json!([thought, call]));
     let prompt = message("user", text("go"));
-    let budget = Thinking::Budget(4_000);
+    let budget = ThinkingMode::Budget(4_000);
     let turn = |replies: &[&Arc<Message>]| {
         let steps = replies
             .iter()

@@ -6,30 +6,30 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sse::Decoder;
+use crate::sse::SseDecoder;
 
 /// The result of a stream: the reply or error, and the emitted pieces, one line each.
-type Outcome = (Result<Reply, ModelError>, Vec<String>);
+type MessageStreamResult = (Result<ModelReply, ModelError>, Vec<String>);
 
-fn play<'a>(data: impl IntoIterator<Item = &'a str>) -> Outcome {
+fn play<'a>(data: impl IntoIterator<Item = &'a str>) -> MessageStreamResult {
     let mut pieces = Vec::new();
-    let mut hear = |piece: Piece<'_>| {
+    let mut hear = |piece: ReplyEvent<'_>| {
         pieces.push(match piece {
-            Piece::Text(text) => format!("text {text}"),
-            Piece::Thinking(text) => format!("thinking {text}"),
-            Piece::Input { call, name, json } => format!("input {call} {name} {json}"),
-            Piece::Used(_) => return,
-            Piece::Retrying { .. } => "retrying".to_owned(),
+            ReplyEvent::Text(text) => format!("text {text}"),
+            ReplyEvent::Thinking(text) => format!("thinking {text}"),
+            ReplyEvent::Input { call, name, json } => format!("input {call} {name} {json}"),
+            ReplyEvent::Used(_) => return,
+            ReplyEvent::Retrying { .. } => "retrying".to_owned(),
         });
     };
-    let mut state = StreamState::new(Ids::new(&[]));
+    let mut state = MessageStream::new(CallIds::new(&[]));
     let applied = data
         .into_iter()
         .try_for_each(|data| state.apply(data, &mut hear));
     (applied.and_then(|()| state.finish()), pieces)
 }
 
-fn play_events(events: &[Value]) -> Outcome {
+fn play_events(events: &[Value]) -> MessageStreamResult {
     let events: Vec<String> = events.iter().map(Value::to_string).collect();
     play(events.iter().map(String::as_str))
 }
@@ -58,7 +58,7 @@ fn input(index: u64, json: &str) -> Value {
 }
 
 /// The events of the blocks, with the events that begin and end every stream.
-fn around(blocks: &[Value], reason: &str) -> Vec<Value> {
+fn with_envelope(blocks: &[Value], reason: &str) -> Vec<Value> {
     let mut events = vec![
         json!({"type": "message_start", "message": {"id": "msg_1", "role": "assistant",
             "content": [], "model": "claude-x", "stop_reason": null, "usage":
@@ -73,7 +73,7 @@ fn around(blocks: &[Value], reason: &str) -> Vec<Value> {
 }
 
 fn full_stream() -> Vec<Value> {
-    around(
+    with_envelope(
         &[
             start(
                 0,
@@ -116,7 +116,7 @@ fn a_reply_is_the_sum_of_its_events() {
         {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},
         {"type": "tool_use", "id": "toolu_2", "name": "bash", "input": {}},
     ]);
-    let expected = Reply {
+    let expected = ModelReply {
         content: serde_json::from_value(content).unwrap(),
         stop: Stop::ToolUse,
         broken_calls: BTreeMap::new(),
@@ -147,7 +147,7 @@ fn a_reply_is_the_sum_of_its_events() {
 #[test]
 fn blocks_come_out_as_the_service_means_them() {
     fn check(blocks: &[Value], expect: Value) {
-        let (reply, _) = play_events(&around(blocks, "end_turn"));
+        let (reply, _) = play_events(&with_envelope(blocks, "end_turn"));
         let content = serde_json::to_value(reply.unwrap().content).unwrap();
         assert_eq!(content, expect);
     }
@@ -232,7 +232,7 @@ fn what_is_new_is_tolerated_and_kept() {
         start(2, json!({"type": "text", "text": "so", "new": true})),
         delta(2, json!({"type": "future_delta", "x": 1})),
     ];
-    let (reply, _) = play_events(&around(&blocks, "something_new"));
+    let (reply, _) = play_events(&with_envelope(&blocks, "something_new"));
     let reply = reply.unwrap();
     assert_eq!(reply.stop, Stop::Other("something_new".into()));
     assert!(matches!(
@@ -267,7 +267,7 @@ fn every_reason_to_stop_has_its_name() {
             Stop::ModelContextWindowExceeded,
         ),
     ] {
-        let (reply, _) = play_events(&around(&[], reason));
+        let (reply, _) = play_events(&with_envelope(&[], reason));
         assert_eq!(reply.unwrap().stop, expect);
     }
     let events = [json!({"type": "message_stop"})];
@@ -287,7 +287,7 @@ fn calls_that_are_cut_or_no_json_are_kept_but_marked() {
                 stop(index),
             ]);
         }
-        let reply = play_events(&around(&blocks, reason)).0.unwrap();
+        let reply = play_events(&with_envelope(&blocks, reason)).0.unwrap();
         let found: Vec<&Value> = reply
             .content
             .iter()
@@ -326,7 +326,7 @@ fn a_stream_without_its_end_is_no_reply() {
     let events = full_stream();
     for length in 0..events.len() {
         let error = play_events(&events[..length]).0.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Stream, "after {length} events");
+        assert_eq!(error.kind, ModelErrorKind::Stream, "after {length} events");
         assert!(error.is_retryable());
     }
 }
@@ -340,7 +340,7 @@ fn errors_end_a_reply_wherever_they_come() {
         let mut events = events[..length].to_vec();
         events.push(error.clone());
         let error = play_events(&events).0.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Overloaded);
+        assert_eq!(error.kind, ModelErrorKind::Overloaded);
         assert!(error.message.contains("Overloaded"), "{error}");
     }
 }
@@ -356,13 +356,16 @@ fn events_that_make_no_sense_are_errors() {
         r#"{"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": ""}}"#,
     ] {
         let error = play([data]).0.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Stream, "{data}");
+        assert_eq!(error.kind, ModelErrorKind::Stream, "{data}");
     }
     let other = [
         start(0, call("a")),
         delta(0, json!({"type": "text_delta", "text": "x"})),
     ];
-    assert_eq!(play_events(&other).0.unwrap_err().kind, ErrorKind::Stream);
+    assert_eq!(
+        play_events(&other).0.unwrap_err().kind,
+        ModelErrorKind::Stream
+    );
 }
 
 /// The stream in bytes, with everything that may come between events.
@@ -378,14 +381,14 @@ fn bytes(line_end: &str) -> Vec<u8> {
 proptest! {
     #[test]
     fn a_reply_does_not_depend_on_how_its_bytes_are_cut(
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+        may_truncate in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         line_end in prop::sample::select(vec!["\n", "\r\n", "\r"]),
     ) {
         let bytes = bytes(line_end);
-        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        let mut places: Vec<usize> = may_truncate.iter().map(|cut| cut.index(bytes.len())).collect();
         places.sort_unstable();
         places.push(bytes.len());
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let mut events = Vec::new();
         let mut begun = 0;
         for place in places {

@@ -13,9 +13,9 @@ fn messages(messages: Value) -> Vec<Arc<Message>> {
 
 fn body(system: &[String], tools: &[ToolDefinition], history: Value) -> Value {
     let messages = messages(history);
-    let body = Body {
+    let body = CompletionBody {
         model: "qwen3",
-        request: Request {
+        request: ModelRequest {
             system,
             tools,
             messages: &messages,

@@ -9,29 +9,29 @@ use protocol::{Message, Role};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sse::Decoder;
+use crate::sse::SseDecoder;
 
-type Outcome = (Result<(Reply, Option<Usage>), ModelError>, Vec<String>);
+type CompletionStreamResult = (Result<(ModelReply, Option<Usage>), ModelError>, Vec<String>);
 
-fn play_after(before: &[Arc<Message>], data: &[String]) -> Outcome {
+fn play_after(before: &[Arc<Message>], data: &[String]) -> CompletionStreamResult {
     let mut pieces = Vec::new();
-    let mut hear = |piece: Piece<'_>| {
+    let mut hear = |piece: ReplyEvent<'_>| {
         pieces.push(match piece {
-            Piece::Text(text) => format!("text {text}"),
-            Piece::Thinking(text) => format!("thinking {text}"),
-            Piece::Input { name, json, .. } => format!("input {name} {json}"),
-            Piece::Used(_) => return,
-            Piece::Retrying { .. } => "retrying".to_owned(),
+            ReplyEvent::Text(text) => format!("text {text}"),
+            ReplyEvent::Thinking(text) => format!("thinking {text}"),
+            ReplyEvent::Input { name, json, .. } => format!("input {name} {json}"),
+            ReplyEvent::Used(_) => return,
+            ReplyEvent::Retrying { .. } => "retrying".to_owned(),
         });
     };
-    let mut state = StreamState::new(Ids::new(before));
+    let mut state = CompletionStream::new(CallIds::new(before));
     let applied = data
         .iter()
         .try_for_each(|data| state.apply(data, &mut hear));
     (applied.and_then(|()| state.finish()), pieces)
 }
 
-fn play(data: &[String]) -> Outcome {
+fn play(data: &[String]) -> CompletionStreamResult {
     play_after(&[], data)
 }
 
@@ -46,7 +46,7 @@ fn stream(deltas: &[Value], reason: &str) -> Vec<String> {
         .map(|delta| chunk(delta, Value::Null).to_string())
         .collect();
     data.push(chunk(&json!({}), reason.into()).to_string());
-    data.push(DONE.to_owned());
+    data.push(DONE_EVENT.to_owned());
     data
 }
 
@@ -55,7 +55,7 @@ fn calls(pieces: Value) -> Value {
 }
 
 /// Name and input of each call, and whether it may run.
-fn called(reply: &Reply) -> Vec<(String, Value, bool)> {
+fn call_summaries(reply: &ModelReply) -> Vec<(String, Value, bool)> {
     let calls = reply.content.iter().filter_map(|block| match block {
         Block::ToolUse { id, name, input } => {
             let is_whole = !reply.broken_calls.contains_key(id);
@@ -136,7 +136,7 @@ fn calls_are_understood_in_every_dialect() {
             ("bash".to_owned(), json!({"c": "x"}), true),
             ("bash".to_owned(), json!({"c": "y"}), true),
         ];
-        assert_eq!(called(&reply), expected, "{name}");
+        assert_eq!(call_summaries(&reply), expected, "{name}");
         let ids: Vec<&CallId> = reply
             .content
             .iter()
@@ -288,7 +288,7 @@ fn calls_that_are_cut_or_no_json_are_kept_but_marked() {
             {"name": "bash", "arguments": arguments}});
         let (reply, _) = play(&stream(&[calls(json!([call]))], reason)).0.unwrap();
         let expected = [("bash".to_owned(), input, is_whole)];
-        assert_eq!(called(&reply), expected, "{arguments} {reason}");
+        assert_eq!(call_summaries(&reply), expected, "{arguments} {reason}");
     }
     check(json!("{\"a\": "), "length", json!({}), false);
     check(json!(""), "length", json!({}), false);
@@ -319,7 +319,10 @@ fn an_id_of_an_earlier_reply_is_not_used_again() {
     };
     let data = stream(&[call("{\"a\""), call(": 1}")], "tool_calls");
     let (reply, _) = play_after(&before, &data).0.unwrap();
-    assert_eq!(called(&reply), [("bash".to_owned(), json!({"a": 1}), true)]);
+    assert_eq!(
+        call_summaries(&reply),
+        [("bash".to_owned(), json!({"a": 1}), true)]
+    );
     assert!(!matches!(&reply.content[0], Block::ToolUse { id, .. } if id.0 == "call_0"));
 }
 
@@ -366,7 +369,7 @@ fn a_stream_must_come_to_some_end() {
     let is_whole = |data: &[String]| match play(data).0 {
         Ok(_) => true,
         Err(error) => {
-            assert_eq!(error.kind, ErrorKind::Stream);
+            assert_eq!(error.kind, ModelErrorKind::Stream);
             assert!(error.is_retryable());
             false
         }
@@ -383,7 +386,7 @@ fn a_stream_must_come_to_some_end() {
         );
     }
     assert!(
-        is_whole(&[data[2].clone(), DONE.to_owned()]),
+        is_whole(&[data[2].clone(), DONE_EVENT.to_owned()]),
         "no reason to stop"
     );
 }
@@ -393,37 +396,37 @@ fn errors_in_mid_stream_are_errors() {
     for (data, kind) in [
         (
             json!({"error": {"message": "busy", "type": "overloaded_error"}}),
-            ErrorKind::Overloaded,
+            ModelErrorKind::Overloaded,
         ),
         (
             json!({"error": {"message": "oops", "code": 500}}),
-            ErrorKind::Server,
+            ModelErrorKind::Server,
         ),
-        (json!({"error": "oops"}), ErrorKind::Server),
-        (json!(3), ErrorKind::Stream),
-        (json!({"choices": 3}), ErrorKind::Stream),
+        (json!({"error": "oops"}), ModelErrorKind::Server),
+        (json!(3), ModelErrorKind::Stream),
+        (json!({"choices": 3}), ModelErrorKind::Stream),
     ] {
         let error = play(&[data.to_string()]).0.unwrap_err();
         assert_eq!(error.kind, kind, "{data}");
     }
     assert_eq!(
         play(&["{".to_owned()]).0.unwrap_err().kind,
-        ErrorKind::Stream
+        ModelErrorKind::Stream
     );
 }
 
 proptest! {
     #[test]
     fn a_reply_does_not_depend_on_how_its_bytes_are_cut(
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+        may_truncate in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
     ) {
         let data = full_stream();
         let bytes: String = data.iter().map(|data| format!("data: {data}\r\n\r\n")).collect();
         let bytes = bytes.as_bytes();
-        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        let mut places: Vec<usize> = may_truncate.iter().map(|cut| cut.index(bytes.len())).collect();
         places.sort_unstable();
         places.push(bytes.len());
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let mut events = Vec::new();
         let mut begun = 0;
         for place in places {

@@ -5,13 +5,13 @@ use protocol::job::UserRole;
 use secrecy::ExposeSecret;
 use uuid::Uuid;
 
-use super::house::{Site, user, within};
+use super::test_server::{TestSite, user, within};
 use crate::app::{App, AppError, Caller};
 
 #[test]
 fn a_key_opens_until_it_is_revoked_and_its_logins_with_it() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let server = site.server().await;
         let app = App::new(server.parts().clone());
         let admin = Caller::local();
@@ -64,7 +64,7 @@ fn a_key_opens_until_it_is_revoked_and_its_logins_with_it() {
 #[test]
 fn users_have_to_do_with_their_own_keys_alone() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let server = site.server().await;
         let app = App::new(server.parts().clone());
         let create = async |caller: &Caller, user: &str, role| {

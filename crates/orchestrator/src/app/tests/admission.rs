@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use egress::Allow;
+use egress::AllowList;
 use protocol::job::{JobBackend, JobBudget, JobInput, JobLimits, JobRequest, JobStrength, Webhook};
 use sandbox::{Backend, Network, Strength};
 
-use super::house::{Site, task, within};
 use super::script::text;
+use super::test_server::{TestSite, task, within};
 use crate::app::{App, AppError, Caller};
 use crate::own_network;
 
 #[test]
 fn a_request_is_held_against_the_policy() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.scripts.add("priceless", [text("done")]);
         let policy = &mut site.config.policy;
         policy.timeout = Duration::from_secs(100);
         policy.budget.cost = Some(5.0);
         policy.budget.turns = Some(50);
-        let allowed = Allow::parse(["10.0.0.1:5432", "pypi.org"]).unwrap();
+        let allowed = AllowList::parse(["10.0.0.1:5432", "pypi.org"]).unwrap();
         policy.sandbox.network = Network::Allow(allowed);
         policy.sandbox.limits.cpus = 2.0;
         // The jobs never run: there is no dispatcher.
@@ -195,7 +195,7 @@ fn walls_weaker_than_required_are_refused() {
         let check = async |server: (Backend, Strength),
                            job: (Option<JobBackend>, Option<JobStrength>),
                            expect: Option<&str>| {
-            let mut site = Site::new();
+            let mut site = TestSite::new();
             let policy = &mut site.config.policy;
             (policy.sandbox.backend, policy.sandbox.require) = server;
             let server = site.server().await;
@@ -250,13 +250,13 @@ fn walls_weaker_than_required_are_refused() {
 
 #[test]
 fn a_job_cannot_open_the_servers_own_public_address() {
-    if !own_network::entered(
+    if !own_network::enter_or_rerun(
         "app::tests::admission::a_job_cannot_open_the_servers_own_public_address",
     ) {
         return;
     }
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let server = site.server().await;
         let app = App::new(server.parts().clone());
         let schedule = async |rule: String| {

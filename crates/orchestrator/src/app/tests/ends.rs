@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use llm::script::ScriptedReply;
-use protocol::job::{Cause, JobBudget, JobInput, JobLimits, JobRequest, State};
+use protocol::job::{Cause, JobBudget, JobInput, JobLimits, JobRequest, JobState};
 use serde_json::json;
 
-use super::house::{Site, check_cause, failure, names_in, scripted, task, within};
 use super::script::{bash, text};
-use crate::app::{AppError, Caller, Told};
+use super::test_server::{TestSite, check_cause, failure, scripted, task, within, zip_names};
+use crate::app::{AppError, Caller, JobUpdate};
 
 #[test]
 fn a_job_is_done_and_its_work_is_packed() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         house.scripts.add(
             "builder",
             [
@@ -28,7 +28,7 @@ fn a_job_is_done_and_its_work_is_packed() {
         let id = house.schedule(scripted("builder")).await;
         let job = house.end_of(id).await;
 
-        assert_eq!(job.state, State::Complete);
+        assert_eq!(job.state, JobState::Complete);
         assert_eq!(job.answer.as_deref(), Some("It is built."));
         assert_eq!((job.epoch, job.crashes, job.messages), (1, 0, 1));
         assert!(job.started.unwrap() <= job.ended.unwrap());
@@ -37,7 +37,7 @@ fn a_job_is_done_and_its_work_is_packed() {
         assert!(job.ran_millis > 0);
 
         let folder = house.folder(id);
-        let mut names = names_in(&folder);
+        let mut names = zip_names(&folder);
         names.retain(|name| !name.ends_with('/'));
         names.sort();
         assert_eq!(names, ["src/app.js", "where.txt"]);
@@ -69,7 +69,7 @@ fn a_job_is_done_and_its_work_is_packed() {
 #[test]
 fn a_job_that_fails_says_why() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.policy.sandbox.limits.memory = 1 << 30;
         let house = site.open().await;
         let refused = ScriptedReply {
@@ -85,7 +85,7 @@ fn a_job_that_fails_says_why() {
         house.scripts.add("endless", endless());
 
         async fn check(
-            house: &super::house::House,
+            house: &super::test_server::RunningTestServer,
             request: JobRequest,
             cause: Cause,
             words: &str,
@@ -132,7 +132,7 @@ fn a_job_that_fails_says_why() {
 #[test]
 fn a_sandbox_that_cannot_be_had_fails_the_job() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.policy.sandbox.root =
             sandbox::RootSpec::Image(site.folder.path().join("there is none"));
         let house = site.open().await;
@@ -145,7 +145,7 @@ fn a_sandbox_that_cannot_be_had_fails_the_job() {
 #[test]
 fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         house.scripts.add(
             "greedy",
             [
@@ -162,9 +162,9 @@ fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
         };
         let id = house.schedule(request).await;
         let job = house.end_of(id).await;
-        assert_eq!(job.state, State::Complete, "{:?}", job.state);
+        assert_eq!(job.state, JobState::Complete, "{:?}", job.state);
         assert_eq!(job.answer.as_deref(), Some("Still here."));
-        assert_eq!(names_in(&house.folder(id)), ["file"]);
+        assert_eq!(zip_names(&house.folder(id)), ["file"]);
         house.close().await;
     });
 }
@@ -172,7 +172,7 @@ fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
 #[test]
 fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.concurrency = 1;
         let house = site.open().await;
         let replies = || [bash("echo 1 > one"), text("never said")];
@@ -190,7 +190,7 @@ fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
 
         let job = house.app.cancel(&caller, running).await.unwrap();
         check_cause(&job, Cause::Cancelled);
-        assert_eq!(names_in(&house.folder(running)), ["one"]);
+        assert_eq!(zip_names(&house.folder(running)), ["one"]);
         let again = house.app.cancel(&caller, running).await;
         assert!(matches!(again, Err(AppError::Conflict(_))));
         house.close().await;
@@ -201,7 +201,7 @@ fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
 #[test]
 fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         let caller = Caller::local();
         let name = |number: u32| format!("maker-{number}");
         for number in 0..8 {
@@ -210,7 +210,7 @@ fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
             let id = house.schedule(scripted(&name(number))).await;
             let mut told = house.app.follow(&caller, id, 0).await.unwrap();
             while let Some(told) = told.recv().await {
-                if let Told::Event { ends_turn, .. } = told
+                if let JobUpdate::Event { ends_turn, .. } = told
                     && ends_turn.is_some()
                 {
                     break;
@@ -219,11 +219,11 @@ fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
             match house.app.cancel(&caller, id).await {
                 Ok(job) => check_cause(&job, Cause::Cancelled),
                 Err(AppError::Conflict(_)) => {
-                    assert_eq!(house.job(id).await.state, State::Complete);
+                    assert_eq!(house.job(id).await.state, JobState::Complete);
                 }
                 Err(error) => panic!("{error}"),
             }
-            assert!(names_in(&house.folder(id)).contains(&"noise".to_owned()));
+            assert!(zip_names(&house.folder(id)).contains(&"noise".to_owned()));
         }
         house.close().await;
     });
@@ -232,14 +232,14 @@ fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
 #[test]
 fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         house
             .scripts
             .add("sleepy", [bash("echo x > begun; sleep 1000")]);
         let id = house.schedule(scripted("sleepy")).await;
         let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         while let Some(told) = told.recv().await {
-            if let crate::app::Told::Event { json, .. } = told
+            if let crate::app::JobUpdate::Event { json, .. } = told
                 && json.contains("tool_started")
             {
                 break;
@@ -254,7 +254,7 @@ fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
 #[test]
 fn a_job_past_its_deadline_ends_with_what_it_has() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         house
             .scripts
             .add("sleepy", [bash("echo x > begun; sleep 1000"), text("late")]);
@@ -266,7 +266,7 @@ fn a_job_past_its_deadline_ends_with_what_it_has() {
         let job = house.end_of(id).await;
         check_cause(&job, Cause::Deadline);
         assert!(job.ran_millis >= 2000);
-        assert_eq!(names_in(&house.folder(id)), ["begun"]);
+        assert_eq!(zip_names(&house.folder(id)), ["begun"]);
         house.close().await;
     });
 }
@@ -274,7 +274,7 @@ fn a_job_past_its_deadline_ends_with_what_it_has() {
 #[test]
 fn a_job_without_a_sign_of_life_is_stuck() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.stuck_after = Duration::from_secs(1);
         let house = site.open().await;
         let gate = house.scripts.add_gated("silent", [text("never said")]);
@@ -289,7 +289,7 @@ fn a_job_without_a_sign_of_life_is_stuck() {
 #[test]
 fn a_worker_or_an_agent_that_breaks_does_not_lose_its_job() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         for (model, words) in [("fragile", "worker broke"), ("explosive", "agent broke")] {
             let id = house.schedule(scripted(model)).await;
             let job = house.end_of(id).await;
@@ -298,7 +298,7 @@ fn a_worker_or_an_agent_that_breaks_does_not_lose_its_job() {
         }
         // Other jobs continue.
         let id = house.schedule(task("anything")).await;
-        assert_eq!(house.end_of(id).await.state, State::Complete);
+        assert_eq!(house.end_of(id).await.state, JobState::Complete);
         let app = house.app.clone();
         house.close().await;
         assert_eq!((app.work().queued, app.work().running), (0, 0));

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use protocol::job::{JobRequest, State};
+use protocol::job::{JobRequest, JobState};
 use protocol::{Event, EventKind};
 use store::jobs::JobQuery;
 
-use super::house::{House, Site, scripted, task, within};
 use super::script::{bash, text};
-use crate::app::{Caller, Told};
+use super::test_server::{RunningTestServer, TestSite, scripted, task, within};
+use crate::app::{Caller, JobUpdate};
 
 /// All updates until the end.
-async fn hear(house: &House, id: protocol::job::JobId, after: u64) -> Vec<Told> {
+async fn collect_updates(
+    house: &RunningTestServer,
+    id: protocol::job::JobId,
+    after: u64,
+) -> Vec<JobUpdate> {
     let told = house.app.follow(&Caller::local(), id, after).await;
     let mut told = told.unwrap();
     let mut heard = Vec::new();
@@ -21,17 +25,17 @@ async fn hear(house: &House, id: protocol::job::JobId, after: u64) -> Vec<Told> 
     heard
 }
 
-fn seqs(heard: &[Told]) -> Vec<u64> {
+fn seqs(heard: &[JobUpdate]) -> Vec<u64> {
     let seqs = heard.iter().filter_map(|told| match told {
-        Told::Event { seq, .. } => *seq,
+        JobUpdate::Event { seq, .. } => *seq,
         _ => None,
     });
     seqs.collect()
 }
 
-fn event(told: &Told) -> Option<Event> {
+fn event(told: &JobUpdate) -> Option<Event> {
     match told {
-        Told::Event { json, .. } => Some(serde_json::from_str(json).unwrap()),
+        JobUpdate::Event { json, .. } => Some(serde_json::from_str(json).unwrap()),
         _ => None,
     }
 }
@@ -39,31 +43,31 @@ fn event(told: &Told) -> Option<Event> {
 #[test]
 fn a_job_can_be_followed_from_every_place_during_and_after() {
     within(async {
-        let house = Arc::new(Site::new().open().await);
+        let house = Arc::new(TestSite::new().open().await);
         let replies = [bash("echo 1"), bash("echo 2"), text("that is all")];
         let gate = house.scripts.add_gated("slow", replies);
         let id = house.schedule(scripted("slow")).await;
         let mut live = tokio::task::JoinSet::new();
         for after in [0, 1, 2, 3] {
             let house = house.clone();
-            live.spawn(async move { (after, hear(&house, id, after).await) });
+            live.spawn(async move { (after, collect_updates(&house, id, after).await) });
         }
         gate.asked(1).await;
         gate.open(1);
         gate.asked(2).await;
         for after in [0, 2, 4, 5] {
             let house = house.clone();
-            live.spawn(async move { (after, hear(&house, id, after).await) });
+            live.spawn(async move { (after, collect_updates(&house, id, after).await) });
         }
         gate.open(2);
         let job = house.end_of(id).await;
         let stored = house.events(id).await;
         let last = stored.len() as u64;
-        let check = |after: u64, heard: &[Told]| {
+        let check = |after: u64, heard: &[JobUpdate]| {
             let expect: Vec<u64> = (after + 1..=last).collect();
             assert_eq!(seqs(heard), expect, "after {after}");
-            assert!(matches!(heard.first(), Some(Told::Job(_))));
-            let [.., Told::Job(ended), Told::End] = heard else {
+            assert!(matches!(heard.first(), Some(JobUpdate::Job(_))));
+            let [.., JobUpdate::Job(ended), JobUpdate::End] = heard else {
                 panic!("the end is missing after {after}");
             };
             assert_eq!(ended.revision, job.revision);
@@ -74,23 +78,23 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             let revisions: Vec<u64> = heard
                 .iter()
                 .filter_map(|told| match told {
-                    Told::Job(job) => Some(job.revision),
+                    JobUpdate::Job(job) => Some(job.revision),
                     _ => None,
                 })
                 .collect();
             assert!(revisions.is_sorted_by(|one, next| one < next));
         }
         for after in 0..=last {
-            let heard = hear(&house, id, after).await;
+            let heard = collect_updates(&house, id, after).await;
             let expect: Vec<u64> = (after + 1..=last).collect();
             assert_eq!(seqs(&heard), expect);
-            assert!(matches!(heard.last(), Some(Told::End)));
+            assert!(matches!(heard.last(), Some(JobUpdate::End)));
         }
-        let ends: Vec<u32> = hear(&house, id, 0)
+        let ends: Vec<u32> = collect_updates(&house, id, 0)
             .await
             .iter()
             .filter_map(|told| match told {
-                Told::Event { ends_turn, .. } => *ends_turn,
+                JobUpdate::Event { ends_turn, .. } => *ends_turn,
                 _ => None,
             })
             .collect();
@@ -102,7 +106,7 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
 #[test]
 fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         let long = llm::script::ScriptedReply {
             pace_ms: 5,
             ..text(&"word ".repeat(2000))
@@ -133,7 +137,7 @@ fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
 #[test]
 fn a_reader_that_falls_behind_misses_no_lasting_event() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         let mut replies: Vec<_> = (0..60)
             .map(|number| bash(&format!("seq {number} 200")))
             .collect();
@@ -144,7 +148,7 @@ fn a_reader_that_falls_behind_misses_no_lasting_event() {
         let mut slow = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         // Reads nothing before everything has happened.
         let job = house.end_of(id).await;
-        assert_eq!(job.state, State::Complete, "{:?}", job.state);
+        assert_eq!(job.state, JobState::Complete, "{:?}", job.state);
         let mut heard = Vec::new();
         while let Some(told) = slow.recv().await {
             heard.push(told);
@@ -152,7 +156,7 @@ fn a_reader_that_falls_behind_misses_no_lasting_event() {
         let last = house.events(id).await.len() as u64;
         assert!(last > 100);
         assert_eq!(seqs(&heard), (1..=last).collect::<Vec<_>>());
-        assert!(matches!(heard.last(), Some(Told::End)));
+        assert!(matches!(heard.last(), Some(JobUpdate::End)));
         house.close().await;
     });
 }
@@ -160,7 +164,7 @@ fn a_reader_that_falls_behind_misses_no_lasting_event() {
 #[test]
 fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.concurrency = 1;
         let house = site.open().await;
         let gate = house.scripts.add_gated("held", [text("done")]);
@@ -169,7 +173,7 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         let queued = house.schedule(task("later")).await;
         let mut told = house.app.follow(&Caller::local(), queued, 0).await.unwrap();
         match told.recv().await {
-            Some(Told::Job(job)) => assert_eq!(job.state, State::Queued),
+            Some(JobUpdate::Job(job)) => assert_eq!(job.state, JobState::Queued),
             other => panic!("{other:?}"),
         }
         gate.open(1);
@@ -178,12 +182,12 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         let mut is_ended = false;
         while let Some(one) = told.recv().await {
             match one {
-                Told::Job(job) => states.push(job.state.clone()),
-                Told::End => is_ended = true,
-                Told::Event { .. } => {}
+                JobUpdate::Job(job) => states.push(job.state.clone()),
+                JobUpdate::End => is_ended = true,
+                JobUpdate::Event { .. } => {}
             }
         }
-        assert_eq!(states, [State::Running, State::Complete]);
+        assert_eq!(states, [JobState::Running, JobState::Complete]);
         assert!(is_ended);
         house.parts.ending.cancel();
         house.close().await;
@@ -193,7 +197,7 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
 #[test]
 fn many_follow_one_job() {
     within(async {
-        let house = Arc::new(Site::new().open().await);
+        let house = Arc::new(TestSite::new().open().await);
         let replies = [bash("seq 1 100"), text("that is all")];
         let gate = house.scripts.add_gated("popular", replies);
         let request = JobRequest {
@@ -204,7 +208,7 @@ fn many_follow_one_job() {
         let mut followers = tokio::task::JoinSet::new();
         for _ in 0..500 {
             let house = house.clone();
-            followers.spawn(async move { seqs(&hear(&house, id, 0).await) });
+            followers.spawn(async move { seqs(&collect_updates(&house, id, 0).await) });
         }
         gate.open(2);
         house.end_of(id).await;
@@ -219,7 +223,7 @@ fn many_follow_one_job() {
 #[test]
 fn what_a_running_job_has_cost_is_known_while_it_runs() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         let gate = house
             .scripts
             .add_gated("slow", [bash("true"), text("done")]);

@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use protocol::EventKind;
-use protocol::job::{Cause, Job, JobId, State};
-use store::jobs::Along;
+use protocol::job::{Cause, Job, JobId, JobState};
+use store::jobs::ChangeExtras;
 
-use super::house::{House, Site, check_cause, failure, names_in, scripted, within};
 use super::script::{bash, text};
+use super::test_server::{
+    RunningTestServer, TestSite, check_cause, failure, scripted, within, zip_names,
+};
 use crate::app::Caller;
-use crate::config::Outages;
+use crate::config::OutagePolicy;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn site(wait: Duration, longest_parked: Duration) -> Site {
-    let mut site = Site::new();
-    site.config.outages = Outages {
+fn site(wait: Duration, longest_parked: Duration) -> TestSite {
+    let mut site = TestSite::new();
+    site.config.outages = OutagePolicy {
         first_wait: wait,
         longest_wait: wait,
         longest_parked,
@@ -24,26 +26,26 @@ fn site(wait: Duration, longest_parked: Duration) -> Site {
     site
 }
 
-fn add_builder(site: &Site, name: &str) {
+fn add_builder(site: &TestSite, name: &str) {
     let replies = [bash("echo 1 >> one.txt"), text("It is built.")];
     site.scripts.add(name, replies);
 }
 
-impl House {
+impl RunningTestServer {
     async fn parked(&self, id: JobId) -> Job {
-        let is_parked = |job: &Job| job.state == State::Queued && job.parked.is_some();
+        let is_parked = |job: &Job| job.state == JobState::Queued && job.parked.is_some();
         self.until(id, is_parked).await
     }
 
     /// Checks that the job is complete, with one turn that was started once.
     async fn check_done(&self, id: JobId) {
         let job = self.end_of(id).await;
-        assert_eq!(job.state, State::Complete, "{job:?}");
+        assert_eq!(job.state, JobState::Complete, "{job:?}");
         assert_eq!(job.parked, None);
-        assert_eq!(self.heard(id).await.len(), 1);
+        assert_eq!(self.delivered_messages(id).await.len(), 1);
         let path = self.folder(id).workspace().join("one.txt");
         assert_eq!(std::fs::read_to_string(path).unwrap(), "1\n");
-        assert!(names_in(&self.folder(id)).contains(&"one.txt".to_owned()));
+        assert!(zip_names(&self.folder(id)).contains(&"one.txt".to_owned()));
     }
 }
 
@@ -145,12 +147,12 @@ fn a_parked_job_stays_parked_over_a_restart_until_somebody_speaks() {
         house.scripts.set_outage("a", false);
         let job = house.job(id).await;
         assert_eq!((job.parked, job.epoch), (before.parked, before.epoch));
-        assert_eq!(job.state, State::Queued);
+        assert_eq!(job.state, JobState::Queued);
         assert_eq!(house.app.parked().await.unwrap(), 1);
         house.say(id, "Is it built?").await;
         let job = house.end_of(id).await;
-        assert_eq!(job.state, State::Complete);
-        assert_eq!(house.heard(id).await.len(), 2);
+        assert_eq!(job.state, JobState::Complete);
+        assert_eq!(house.delivered_messages(id).await.len(), 2);
         house.close().await;
     });
 }
@@ -167,9 +169,9 @@ fn a_server_that_dies_before_it_parks_a_job_goes_on_with_it() {
         let jobs = house.parts.jobs.clone();
         house.close().await;
         // As if the server had died between the end of the turn and the end of the claim.
-        job.state = State::Running;
+        job.state = JobState::Running;
         job.parked = None;
-        jobs.change(job, Along::default()).await.unwrap();
+        jobs.change(job, ChangeExtras::default()).await.unwrap();
 
         let house = site.open().await;
         house.scripts.set_outage("a", false);
@@ -195,7 +197,7 @@ fn a_job_is_parked_for_so_long_and_then_fails_with_its_work() {
         let message = &failure(&job).message;
         assert!(message.contains("overloaded; it was parked"), "{message}");
         assert_eq!(job.epoch, 2, "it had a last try");
-        assert!(names_in(&house.folder(id)).contains(&"one.txt".to_owned()));
+        assert!(zip_names(&house.folder(id)).contains(&"one.txt".to_owned()));
         house.close().await;
     });
 }

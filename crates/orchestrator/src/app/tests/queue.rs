@@ -1,16 +1,16 @@
 //! Order of jobs, concurrency, and full queues.
 
 use protocol::job::{Job, JobRequest};
-use store::jobs::{Idempotency, JobQuery};
+use store::jobs::{IdempotencyKey, JobQuery};
 
-use super::house::{Site, scripted, task, user, within};
 use super::script::text;
+use super::test_server::{TestSite, scripted, task, user, within};
 use crate::app::{AppError, Caller};
 
 #[test]
 fn users_take_turns() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.concurrency = 1;
         let house = site.open().await;
         // Blocks the only worker until all jobs are scheduled.
@@ -41,7 +41,7 @@ fn users_take_turns() {
 #[test]
 fn no_more_run_at_once_than_may() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.concurrency = 3;
         site.config.running_per_user = 2;
         let house = site.open().await;
@@ -66,7 +66,7 @@ fn no_more_run_at_once_than_may() {
 #[test]
 fn a_full_queue_refuses_under_any_concurrency() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.concurrency = 1;
         site.config.queue = 10;
         site.config.queue_per_user = 7;
@@ -107,9 +107,9 @@ fn a_full_queue_refuses_under_any_concurrency() {
 #[test]
 fn the_same_request_under_the_same_key_is_one_job() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         let key = |fingerprint: u8| {
-            Some(Idempotency {
+            Some(IdempotencyKey {
                 key: "mine".to_owned(),
                 fingerprint: [fingerprint; 32],
             })
@@ -130,7 +130,7 @@ fn the_same_request_under_the_same_key_is_one_job() {
 #[test]
 fn a_job_is_done_again_as_a_new_one_and_the_old_one_can_go() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         house.scripts.add("one", [text("done")]);
         let upload = house.app.new_upload();
         let mut zip = zip::ZipWriter::new(std::fs::File::create(&upload).unwrap());
@@ -169,14 +169,14 @@ fn a_job_is_done_again_as_a_new_one_and_the_old_one_can_go() {
 #[test]
 fn a_job_of_somebody_else_is_not_there() {
     within(async {
-        let house = Site::new().open().await;
+        let house = TestSite::new().open().await;
         let request = JobRequest {
             interactive: true,
             ..task("a secret heliotrope")
         };
         let id = house.schedule_for(&user("ada"), request).await;
         house
-            .until(id, |job| job.state == protocol::job::State::Waiting)
+            .until(id, |job| job.state == protocol::job::JobState::Waiting)
             .await;
         let bob = user("bob");
         let app = &house.app;

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use protocol::job::{Cause, State};
+use protocol::job::{Cause, JobState};
 use protocol::{EventKind, Outcome};
 
-use super::house::{Site, check_cause, names_in, scripted, task, within};
 use super::script::{bash, text};
+use super::test_server::{TestSite, check_cause, scripted, task, within, zip_names};
 use crate::app::{AppError, Caller};
 use crate::error::ServeError;
-use crate::job::MOST_CRASHES;
+use crate::job::MAX_CRASHES;
 use crate::keys::create_key;
 use crate::server::Server;
 
 #[test]
 fn a_parked_job_goes_on_where_it_was_in_its_own_workspace() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let replies = [
             bash("echo 1 >> lines"),
             bash("echo 2 >> lines"),
@@ -35,11 +35,11 @@ fn a_parked_job_goes_on_where_it_was_in_its_own_workspace() {
         assert_eq!(parked.crashes, 0, "an end in order is no crash");
         gate.open(10);
         let job = house.end_of(id).await;
-        assert_eq!(job.state, State::Complete);
+        assert_eq!(job.state, JobState::Complete);
         assert_eq!((job.epoch, job.crashes), (2, 0));
         let lines = house.folder(id).workspace().join("lines");
         assert_eq!(std::fs::read_to_string(lines).unwrap(), "1\n2\n3\n");
-        assert_eq!(house.heard(id).await, ["do as writer says"]);
+        assert_eq!(house.delivered_messages(id).await, ["do as writer says"]);
         let continued = house
             .events(id)
             .await
@@ -54,7 +54,7 @@ fn a_parked_job_goes_on_where_it_was_in_its_own_workspace() {
 #[test]
 fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         site.scripts
             .add("two", [bash("echo 1 > one"), text("first"), text("second")]);
         // The state that a server leaves when it dies after each event: the session up to that
@@ -76,7 +76,7 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
             let mut job = parts.jobs.job(id).await.unwrap().unwrap();
             let session: protocol::SessionId =
                 format!("20260131-1745{kept:02}-abcd").parse().unwrap();
-            let claim = crate::job::Change::Claim {
+            let claim = crate::job::JobChange::Claim {
                 session: session.clone(),
             };
             parts.change(&mut job, claim, None).await.unwrap();
@@ -98,9 +98,13 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
 
             let house = site.open().await;
             let job = house.end_of(id).await;
-            assert_eq!(job.state, State::Complete, "{kept}: {:?}", job.state);
+            assert_eq!(job.state, JobState::Complete, "{kept}: {:?}", job.state);
             assert_eq!((job.epoch, job.crashes), (2, 1), "{kept}");
-            assert_eq!(house.heard(id).await, ["do as two says"], "{kept}");
+            assert_eq!(
+                house.delivered_messages(id).await,
+                ["do as two says"],
+                "{kept}"
+            );
             let outcomes: Vec<_> = house
                 .events(id)
                 .await
@@ -118,9 +122,9 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
 }
 
 #[test]
-fn what_was_said_before_a_crash_is_heard_after_it() {
+fn messages_sent_before_a_crash_arrive_after_it() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let gate = site.scripts.add_gated("talker", vec![text("yes"); 5]);
         let house = site.open().await;
         let id = house.schedule(scripted("talker")).await;
@@ -131,9 +135,9 @@ fn what_was_said_before_a_crash_is_heard_after_it() {
         gate.open(10);
         let house = site.open().await;
         let job = house.end_of(id).await;
-        assert_eq!(job.state, State::Complete);
+        assert_eq!(job.state, JobState::Complete);
         assert_eq!(
-            house.heard(id).await,
+            house.delivered_messages(id).await,
             ["do as talker says", "second", "third"]
         );
         house.close().await;
@@ -143,7 +147,7 @@ fn what_was_said_before_a_crash_is_heard_after_it() {
 #[test]
 fn queued_jobs_are_there_after_a_restart() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.concurrency = 1;
         let gate = site.scripts.add_gated("held", [text("done")]);
         let house = site.open().await;
@@ -156,7 +160,7 @@ fn queued_jobs_are_there_after_a_restart() {
         gate.open(1);
         let house = site.open().await;
         for id in ids {
-            assert_eq!(house.end_of(id).await.state, State::Complete);
+            assert_eq!(house.end_of(id).await.state, JobState::Complete);
         }
         house.close().await;
     });
@@ -165,7 +169,7 @@ fn queued_jobs_are_there_after_a_restart() {
 #[test]
 fn a_deadline_counts_what_ran_before_a_restart() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         site.scripts
             .add("sleepy", [bash("sleep 1000"), text("late")]);
         let house = site.open().await;
@@ -174,11 +178,11 @@ fn a_deadline_counts_what_ran_before_a_restart() {
             ..scripted("sleepy")
         };
         let id = house.schedule(request).await;
-        house.until(id, |job| job.state == State::Running).await;
+        house.until(id, |job| job.state == JobState::Running).await;
         let job = house.job(id).await;
         // As if it had run for all but one second of its time.
         house.close().await;
-        let jobs = store::Jobs::open(&site.config.data).await.unwrap();
+        let jobs = store::JobStore::open(&site.config.data).await.unwrap();
         let mut parked = jobs.job(id).await.unwrap().unwrap();
         assert!(parked.ran_millis >= job.ran_millis);
         parked.ran_millis = 599_000;
@@ -195,16 +199,16 @@ fn a_deadline_counts_what_ran_before_a_restart() {
 #[test]
 fn a_job_under_which_servers_die_again_and_again_ends() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let gate = site.scripts.add_gated("deadly", [text("never said")]);
         let house = site.open().await;
         let id = house.schedule(scripted("deadly")).await;
         gate.asked(1).await;
         house.close().await;
-        let jobs = store::Jobs::open(&site.config.data).await.unwrap();
+        let jobs = store::JobStore::open(&site.config.data).await.unwrap();
         let mut job = jobs.job(id).await.unwrap().unwrap();
-        job.crashes = MOST_CRASHES - 1;
-        job.state = State::Running;
+        job.crashes = MAX_CRASHES - 1;
+        job.state = JobState::Running;
         jobs.change(job, Default::default()).await.unwrap();
         drop(jobs);
         let house = site.open().await;
@@ -216,7 +220,7 @@ fn a_job_under_which_servers_die_again_and_again_ends() {
 #[test]
 fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.drain = Duration::from_secs(50);
         let gate = site
             .scripts
@@ -238,8 +242,8 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
         drop((app, ending));
         let house = site.open().await;
         let job = house.job(id).await;
-        assert_eq!((job.state, job.epoch), (State::Complete, 1));
-        assert_eq!(names_in(&house.folder(id)), ["one"]);
+        assert_eq!((job.state, job.epoch), (JobState::Complete, 1));
+        assert_eq!(zip_names(&house.folder(id)), ["one"]);
         house.close().await;
     });
 }
@@ -247,7 +251,7 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
 #[test]
 fn a_job_that_only_waits_is_complete_when_the_server_ends() {
     within(async {
-        let mut site = Site::new();
+        let mut site = TestSite::new();
         site.config.drain = Duration::from_secs(50);
         site.scripts.add("chatty", [text("hello")]);
         let house = site.open().await;
@@ -256,11 +260,11 @@ fn a_job_that_only_waits_is_complete_when_the_server_ends() {
             ..scripted("chatty")
         };
         let id = house.schedule(request).await;
-        house.until(id, |job| job.state == State::Waiting).await;
+        house.until(id, |job| job.state == JobState::Waiting).await;
         house.close().await;
         let house = site.open().await;
         let job = house.job(id).await;
-        assert_eq!((job.state, job.epoch), (State::Complete, 1));
+        assert_eq!((job.state, job.epoch), (JobState::Complete, 1));
         house.close().await;
     });
 }
@@ -268,7 +272,7 @@ fn a_job_that_only_waits_is_complete_when_the_server_ends() {
 #[test]
 fn a_data_folder_has_one_server_and_strangers_need_keys() {
     within(async {
-        let site = Site::new();
+        let site = TestSite::new();
         let server = site.server().await;
         let start = |address: &str| {
             let address = address.parse().unwrap();
@@ -280,7 +284,7 @@ fn a_data_folder_has_one_server_and_strangers_need_keys() {
 
         let open = start("0.0.0.0:0").await;
         assert!(matches!(open, Err(ServeError::NoKeys { .. })));
-        let jobs = store::Jobs::open(&site.config.data).await.unwrap();
+        let jobs = store::JobStore::open(&site.config.data).await.unwrap();
         let now = jiff::Timestamp::now();
         let role = protocol::job::UserRole::Admin;
         let made = create_key(&jobs, "ada".to_owned(), role, String::new(), now).await;

@@ -4,30 +4,30 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 
-use sandbox::{Captured, Limits, Sandbox, SandboxSpec};
+use sandbox::{CapturedOutput, Sandbox, SandboxLimits, SandboxSpec};
 
 use super::*;
 
 /// Runs a program inside a sandbox on a scene's workspace; returns its output.
-async fn inside(scene: &Scene, script: &str) -> String {
+async fn run_in_sandbox(scene: &ArtifactScene, script: &str) -> String {
     let sandbox = Sandbox::start(spec(scene)).await.unwrap();
     let captured = run(&sandbox, script).await;
     sandbox.end().await;
     String::from_utf8(captured.stdout).unwrap()
 }
 
-fn spec(scene: &Scene) -> SandboxSpec {
+fn spec(scene: &ArtifactScene) -> SandboxSpec {
     SandboxSpec {
-        limits: Limits {
+        limits: SandboxLimits {
             disk: 8 << 30,
-            ..Limits::default()
+            ..SandboxLimits::default()
         },
         ..SandboxSpec::new(scene.workspace())
     }
 }
 
-async fn run(sandbox: &Sandbox, script: &str) -> Captured {
-    let command = sandbox::Command::new(["python3", "-c", script]);
+async fn run(sandbox: &Sandbox, script: &str) -> CapturedOutput {
+    let command = sandbox::ExecCommand::new(["python3", "-c", script]);
     let captured = sandbox.run(command).await.unwrap();
     let stderr = String::from_utf8_lossy(&captured.stderr);
     assert!(
@@ -39,7 +39,7 @@ async fn run(sandbox: &Sandbox, script: &str) -> Captured {
 }
 
 /// Unpacks with both programs; returns all names that are then outside the target.
-fn unpack_everywhere(scene: &Scene) -> Vec<String> {
+fn unpack_everywhere(scene: &ArtifactScene) -> Vec<String> {
     let mut strays = Vec::new();
     let script = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])";
     for program in [&["python3", "-c", script][..], &["unzip", "-q"]] {
@@ -72,7 +72,7 @@ fn unpack_everywhere(scene: &Scene) -> Vec<String> {
 
 #[tokio::test]
 async fn line_77_names_that_lead_out_of_where_a_zip_is_unpacked() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let script = r"
 import os
 for name in [b'..\\..\\evil', b'\\evil', b'C:\\evil', b'C:evil', b'...', b'.. ', b'-rf', b'a\nb',
@@ -83,9 +83,9 @@ open(b'..\\dir\\x/..\\../f', 'w').close()
 for name in ['../evil', '/evil', 'a/../../evil', './../evil']:
     try: open(name, 'w').close(); print(name)
     except OSError: pass";
-    let written = inside(&scene, script).await;
+    let written = run_in_sandbox(&scene, script).await;
     assert_eq!(written, "");
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     let all = names(&scene.output());
     assert_eq!(all.len(), 16);
     for name in &all {
@@ -107,7 +107,7 @@ for name in ['../evil', '/evil', 'a/../../evil', './../evil']:
 
 #[tokio::test]
 async fn line_78_zip_and_sparse_bombs() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let script = r"
 import os, zipfile
 for number in range(40):
@@ -116,8 +116,8 @@ with open('huge', 'wb') as file: file.truncate(7 << 30)
 with zipfile.ZipFile('nested.zip', 'w', zipfile.ZIP_DEFLATED) as nested:
     nested.writestr('zeros', bytes(100 << 20))
 open('result.txt', 'w').write('result')";
-    inside(&scene, script).await;
-    let artifact = scene.pack(Bounds::of(LARGEST / 2));
+    run_in_sandbox(&scene, script).await;
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES / 2));
     let kept = names(&scene.output());
     assert!(kept.contains(&"result.txt".to_owned()), "{kept:?}");
     assert!(kept.contains(&"nested.zip".to_owned()), "{kept:?}");
@@ -136,7 +136,7 @@ open('result.txt', 'w').write('result')";
 
 #[tokio::test]
 async fn line_79_links_out_of_the_workspace() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let secret = scene.home.path().join("secret");
     fs::write(&secret, "the host's secret").unwrap();
     let script = format!(
@@ -152,8 +152,8 @@ os.symlink('..', 'folder/up')
 open('own', 'w').write('own')
 os.link('own', 'twin')"
     );
-    inside(&scene, &script).await;
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    run_in_sandbox(&scene, &script).await;
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     let packed = contents(&scene.output());
     let expect = [("own", "own"), ("twin", "own")];
     assert_eq!(
@@ -165,7 +165,7 @@ os.link('own', 'twin')"
 
 #[tokio::test]
 async fn line_80_device_nodes() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let script = r"
 import os, socket, stat
 os.mkfifo('fifo')
@@ -175,8 +175,8 @@ for name, kind, device in [('disk', stat.S_IFBLK, os.makedev(8, 0)), ('null', st
     try: os.mknod(name, 0o666 | kind, device); print(name)
     except OSError: pass
 open('file', 'w').write('file')";
-    let made = inside(&scene, script).await;
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let made = run_in_sandbox(&scene, script).await;
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     for name in made.lines() {
         // Overlay file systems need this device, and it grants no access.
         assert_eq!(name, "whiteout");
@@ -190,7 +190,7 @@ open('file', 'w').write('file')";
 
 #[tokio::test]
 async fn line_81_more_files_than_anybody_packs() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let script = r"
 import os
 for folder in range(60):
@@ -200,8 +200,8 @@ os.mkdir('one')
 for file in range(45000): os.close(os.open(f'one/{file}', os.O_CREAT))
 os.mkdir('deep'); os.chdir('deep')
 for level in range(10000): os.mkdir('d'); os.chdir('d')";
-    inside(&scene, script).await;
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    run_in_sandbox(&scene, script).await;
+    let artifact = scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
     assert!(artifact.files <= 100_000, "{}", artifact.files);
     assert!(artifact.files >= 95_000, "{}", artifact.files);
     let rest = "…: the workspace has more than 100000 files";
@@ -211,7 +211,7 @@ for level in range(10000): os.mkdir('d'); os.chdir('d')";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn line_82_files_that_change_while_they_are_packed() {
-    let scene = Scene::new();
+    let scene = ArtifactScene::new();
     let sandbox = Sandbox::start(spec(&scene)).await.unwrap();
     let prepare = r"
 import os
@@ -239,14 +239,17 @@ while not os.path.exists('stop'):
             elif kind == 5: os.symlink('/etc', name)
             else: open(name, 'wb').write(os.urandom(200000))
     except OSError: pass";
-    let command = sandbox::Command::new(["python3", "-c", restless]);
+    let command = sandbox::ExecCommand::new(["python3", "-c", restless]);
     let mut running = sandbox.exec(command).await.unwrap();
     let ready = running.next().await.unwrap();
-    assert!(matches!(ready, sandbox::Output::Stdout(_)), "{ready:?}");
+    assert!(
+        matches!(ready, sandbox::CommandEvent::Stdout(_)),
+        "{ready:?}"
+    );
     let passwd = fs::read("/etc/passwd").unwrap();
     tokio::task::block_in_place(|| {
         for _ in 0..40 {
-            scene.pack(Bounds::of(LARGEST));
+            scene.pack(ZipLimits::of(MAX_ZIP_BYTES));
             let mut archive = ZipArchive::new(File::open(scene.output()).unwrap()).unwrap();
             let mut has_steady = false;
             for index in 0..archive.len() {
@@ -261,7 +264,7 @@ while not os.path.exists('stop'):
     });
     fs::write(scene.workspace().join("stop"), "").unwrap();
     let verdict = loop {
-        if let sandbox::Output::Ended(verdict) = running.next().await.unwrap() {
+        if let sandbox::CommandEvent::Ended(verdict) = running.next().await.unwrap() {
             break verdict;
         }
     };

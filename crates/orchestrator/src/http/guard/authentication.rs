@@ -14,32 +14,32 @@ use uuid::Uuid;
 
 use crate::app::{App, Caller};
 use crate::http::guard::client::ClientAddress;
-use crate::http::guard::rate::Rates;
-use crate::http::problem::{Kind, Problem};
+use crate::http::guard::rate::RateLimiter;
+use crate::http::problem::{HttpProblem, ProblemKind};
 
-pub(crate) const COOKIE: &str = "hotcell";
+pub(crate) const LOGIN_COOKIE: &str = "hotcell";
 
 /// How long a caller is cached. A key revoked by another process works for at most this long.
-const FRESH: Duration = Duration::from_secs(1);
+const CALLER_CACHE_TTL: Duration = Duration::from_secs(1);
 
-const MOST_KNOWN: usize = 4_096;
+const MAX_CACHED_CALLERS: usize = 4_096;
 
 /// Wrong keys per second from one address, and the burst. More are answered with 429; valid keys
 /// from the same address are not delayed.
-const WRONG_RATE: u32 = 2;
-const WRONG_BURST: u32 = 60;
+const WRONG_KEY_RATE: u32 = 2;
+const WRONG_KEY_BURST: u32 = 60;
 
 /// The credentials of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Token<'a> {
+pub(crate) enum Credential<'a> {
     Key(&'a str),
     Login(&'a str),
 }
 
-impl<'a> Token<'a> {
+impl<'a> Credential<'a> {
     /// Finds the credentials; a key takes precedence over a cookie. An error if the key is
     /// malformed.
-    pub(crate) fn find(headers: &'a HeaderMap) -> Result<Option<Self>, Problem> {
+    pub(crate) fn find(headers: &'a HeaderMap) -> Result<Option<Self>, HttpProblem> {
         if let Some(value) = headers.get(header::AUTHORIZATION) {
             let value = value.to_str().unwrap_or_default();
             return match value.split_once(' ') {
@@ -55,7 +55,7 @@ impl<'a> Token<'a> {
                 .map(|token| Some(Self::Key(token)))
                 .map_err(|_| wrong_key());
         }
-        Ok(login(headers).map(Self::Login))
+        Ok(login_cookie(headers).map(Self::Login))
     }
 
     fn hash(self) -> [u8; 32] {
@@ -69,35 +69,35 @@ impl<'a> Token<'a> {
 }
 
 /// The login token in the cookie, if any.
-pub(crate) fn login(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn login_cookie(headers: &HeaderMap) -> Option<&str> {
     headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(name, token)| (name == COOKIE && !token.is_empty()).then_some(token))
+        .find_map(|(name, token)| (name == LOGIN_COOKIE && !token.is_empty()).then_some(token))
 }
 
 /// Authenticates requests, with a cache and a rate limit for wrong keys.
 #[derive(Debug)]
-pub(crate) struct Doorkeeper {
-    known: Mutex<Known>,
-    wrong: Rates<IpAddr>,
+pub(crate) struct Authenticator {
+    known: Mutex<CallerCache>,
+    wrong: RateLimiter<IpAddr>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CallerCache {
     callers: HashMap<[u8; 32], (Arc<Caller>, Instant)>,
     /// Incremented when entries are invalidated: lookups that began before are not cached.
     round: u64,
 }
 
-impl Doorkeeper {
+impl Authenticator {
     pub(crate) fn new() -> Self {
         Self {
             known: Mutex::default(),
-            wrong: Rates::new(WRONG_RATE, WRONG_BURST).expect("the rate is not zero"),
+            wrong: RateLimiter::new(WRONG_KEY_RATE, WRONG_KEY_BURST).expect("the rate is not zero"),
         }
     }
 
@@ -105,10 +105,10 @@ impl Doorkeeper {
     pub(crate) async fn caller(
         &self,
         app: &App,
-        token: Token<'_>,
+        token: Credential<'_>,
         client: ClientAddress,
         now: Instant,
-    ) -> Result<Option<Arc<Caller>>, Problem> {
+    ) -> Result<Option<Arc<Caller>>, HttpProblem> {
         let hash = token.hash();
         let (remembered, round) = {
             let known = self.known();
@@ -120,27 +120,27 @@ impl Doorkeeper {
             return Ok(Some(caller));
         }
         let found = match token {
-            Token::Key(token) => app.authenticate(token).await?,
-            Token::Login(token) => app.authenticate_login(token).await?,
+            Credential::Key(token) => app.authenticate(token).await?,
+            Credential::Login(token) => app.authenticate_login(token).await?,
         };
         match found {
             Some(caller) => {
                 let caller = Arc::new(caller);
-                self.remember(hash, Arc::clone(&caller), now + FRESH, round);
+                self.remember(hash, Arc::clone(&caller), now + CALLER_CACHE_TTL, round);
                 Ok(Some(caller))
             }
             None => {
                 self.known().callers.remove(&hash);
                 match token {
-                    Token::Key(_) => Err(self.wrong_key_from(client, now)),
+                    Credential::Key(_) => Err(self.wrong_key_from(client, now)),
                     // Browsers also send expired cookies, even with a login request.
-                    Token::Login(_) => Ok(None),
+                    Credential::Login(_) => Ok(None),
                 }
             }
         }
     }
 
-    fn wrong_key_from(&self, client: ClientAddress, now: Instant) -> Problem {
+    fn wrong_key_from(&self, client: ClientAddress, now: Instant) -> HttpProblem {
         match self.wrong.count(&network(client.0), now) {
             Ok(()) => wrong_key(),
             Err(wait) => too_many(wait).hint("too many wrong keys came from this address"),
@@ -148,13 +148,13 @@ impl Doorkeeper {
     }
 
     /// Invalidates the login of that token only: clients can send arbitrary cookies.
-    pub(crate) fn forget_login(&self, token: &str) {
-        let hash = Token::Login(token).hash();
+    pub(crate) fn invalidate_login(&self, token: &str) {
+        let hash = Credential::Login(token).hash();
         self.forget(|known, _| *known == hash);
     }
 
     /// Invalidates a key and its logins.
-    pub(crate) fn forget_key(&self, key: Uuid) {
+    pub(crate) fn invalidate_key(&self, key: Uuid) {
         self.forget(|_, caller| caller.key == Some(key));
     }
 
@@ -171,17 +171,17 @@ impl Doorkeeper {
         if known.round != round {
             return;
         }
-        if known.callers.len() >= MOST_KNOWN {
+        if known.callers.len() >= MAX_CACHED_CALLERS {
             let now = Instant::now();
             known.callers.retain(|_, (_, until)| *until > now);
         }
-        if known.callers.len() >= MOST_KNOWN {
+        if known.callers.len() >= MAX_CACHED_CALLERS {
             known.callers.clear();
         }
         known.callers.insert(hash, (caller, until));
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CallerCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -198,18 +198,24 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-pub(crate) fn wrong_key() -> Problem {
-    Problem::new(Kind::NoKey, "the key is not known, or has been revoked")
+pub(crate) fn wrong_key() -> HttpProblem {
+    HttpProblem::new(
+        ProblemKind::NoKey,
+        "the key is not known, or has been revoked",
+    )
 }
 
-pub(crate) fn no_key() -> Problem {
-    Problem::new(Kind::NoKey, "the request has no key")
+pub(crate) fn no_key() -> HttpProblem {
+    HttpProblem::new(ProblemKind::NoKey, "the request has no key")
         .hint("send it as `Authorization: Bearer KEY`, or log in")
 }
 
-pub(crate) fn too_many(wait: Duration) -> Problem {
-    Problem::new(Kind::TooMany, "too many requests came in too little time")
-        .retry_after(wait.as_secs_f64().ceil() as u64)
+pub(crate) fn too_many(wait: Duration) -> HttpProblem {
+    HttpProblem::new(
+        ProblemKind::TooMany,
+        "too many requests came in too little time",
+    )
+    .retry_after(wait.as_secs_f64().ceil() as u64)
 }
 
 #[cfg(test)]
@@ -220,49 +226,52 @@ mod tests {
 
     #[test]
     fn tokens_are_found_where_they_may_be() {
-        fn check(given: &[(&'static str, &str)], expect: Result<Option<Token<'_>>, ()>) {
+        fn check(given: &[(&'static str, &str)], expect: Result<Option<Credential<'_>>, ()>) {
             let mut headers = HeaderMap::new();
             for (name, value) in given {
                 headers.append(*name, value.parse().unwrap());
             }
-            let found = Token::find(&headers).map_err(|_| ());
+            let found = Credential::find(&headers).map_err(|_| ());
             assert_eq!(found, expect, "{given:?}");
         }
         check(&[], Ok(None));
-        check(&[("authorization", "Bearer a")], Ok(Some(Token::Key("a"))));
+        check(
+            &[("authorization", "Bearer a")],
+            Ok(Some(Credential::Key("a"))),
+        );
         check(
             &[("authorization", "bearer  a ")],
-            Ok(Some(Token::Key("a"))),
+            Ok(Some(Credential::Key("a"))),
         );
         check(&[("authorization", "Basic a")], Err(()));
         check(&[("authorization", "a")], Err(()));
-        check(&[("x-api-key", "b")], Ok(Some(Token::Key("b"))));
+        check(&[("x-api-key", "b")], Ok(Some(Credential::Key("b"))));
         check(
             &[("x-api-key", "b"), ("authorization", "Bearer a")],
-            Ok(Some(Token::Key("a"))),
+            Ok(Some(Credential::Key("a"))),
         );
         check(
             &[("cookie", "other=1; hotcell=c")],
-            Ok(Some(Token::Login("c"))),
+            Ok(Some(Credential::Login("c"))),
         );
         check(
             &[("cookie", "other=1"), ("cookie", "hotcell=c;x=y")],
-            Ok(Some(Token::Login("c"))),
+            Ok(Some(Credential::Login("c"))),
         );
         check(&[("cookie", "nothotcell=c; hotcell=")], Ok(None));
         check(
             &[("cookie", "hotcell=c"), ("x-api-key", "b")],
-            Ok(Some(Token::Key("b"))),
+            Ok(Some(Credential::Key("b"))),
         );
     }
 
     #[test]
     fn the_end_of_one_login_or_key_leaves_the_others_known() {
-        let doorkeeper = Doorkeeper::new();
+        let doorkeeper = Authenticator::new();
         let until = Instant::now() + Duration::from_secs(60);
         let key = Uuid::from_u128(1);
-        let known = |doorkeeper: &Doorkeeper| doorkeeper.known().callers.len();
-        let remember = |token: Token<'_>, key: Uuid| {
+        let known = |doorkeeper: &Authenticator| doorkeeper.known().callers.len();
+        let remember = |token: Credential<'_>, key: Uuid| {
             let round = doorkeeper.known().round;
             let caller = Caller {
                 key: Some(key),
@@ -270,21 +279,21 @@ mod tests {
             };
             doorkeeper.remember(token.hash(), Arc::new(caller), until, round);
         };
-        remember(Token::Key("a"), key);
-        remember(Token::Login("b"), key);
-        remember(Token::Key("c"), Uuid::from_u128(2));
-        doorkeeper.forget_login("made up");
-        doorkeeper.forget_login("a");
+        remember(Credential::Key("a"), key);
+        remember(Credential::Login("b"), key);
+        remember(Credential::Key("c"), Uuid::from_u128(2));
+        doorkeeper.invalidate_login("made up");
+        doorkeeper.invalidate_login("a");
         assert_eq!(known(&doorkeeper), 3);
-        doorkeeper.forget_login("b");
+        doorkeeper.invalidate_login("b");
         assert_eq!(known(&doorkeeper), 2);
-        doorkeeper.forget_key(key);
+        doorkeeper.invalidate_key(key);
         assert_eq!(known(&doorkeeper), 1);
         // A lookup that began before a login ended is not cached.
         let round = doorkeeper.known().round;
-        doorkeeper.forget_login("d");
+        doorkeeper.invalidate_login("d");
         let caller = Arc::new(Caller::local());
-        doorkeeper.remember(Token::Login("d").hash(), caller, until, round);
+        doorkeeper.remember(Credential::Login("d").hash(), caller, until, round);
         assert_eq!(known(&doorkeeper), 1);
     }
 
@@ -301,6 +310,6 @@ mod tests {
 
     #[test]
     fn a_key_and_a_login_are_not_the_same() {
-        assert_ne!(Token::Key("a").hash(), Token::Login("a").hash());
+        assert_ne!(Credential::Key("a").hash(), Credential::Login("a").hash());
     }
 }

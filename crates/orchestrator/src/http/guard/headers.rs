@@ -7,7 +7,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue};
 
 /// Defaults, unless the response sets them.
-static EVERYWHERE: [(HeaderName, HeaderValue); 8] = [
+static DEFAULT_HEADERS: [(HeaderName, HeaderValue); 8] = [
     (
         CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(
@@ -36,8 +36,8 @@ static EVERYWHERE: [(HeaderName, HeaderValue); 8] = [
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
 ];
 
-pub(crate) fn add(headers: &mut HeaderMap) {
-    for (name, value) in &EVERYWHERE {
+pub(crate) fn add_defaults(headers: &mut HeaderMap) {
+    for (name, value) in &DEFAULT_HEADERS {
         if !headers.contains_key(name) {
             headers.insert(name, value.clone());
         }

@@ -5,17 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, Uri, header};
 
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HttpProblem, ProblemKind};
 
 /// The accepted host names of a server.
 #[derive(Debug)]
-pub(crate) struct Hosts {
+pub(crate) struct AllowedHosts {
     bound: IpAddr,
     /// Lower case. Names with a port match only that port.
     named: Vec<String>,
 }
 
-impl Hosts {
+impl AllowedHosts {
     pub(crate) fn new(address: SocketAddr, named: &[String]) -> Self {
         Self {
             bound: address.ip().to_canonical(),
@@ -28,29 +28,33 @@ impl Hosts {
         &self,
         uri: &'a Uri,
         headers: &'a HeaderMap,
-    ) -> Result<&'a str, Problem> {
+    ) -> Result<&'a str, HttpProblem> {
         let mut named = headers.get_all(header::HOST).iter();
         let (host, more) = (named.next(), named.next());
         let host = host
             .filter(|_| more.is_none())
             .and_then(|host| host.to_str().ok())
-            .ok_or_else(|| Problem::bad("exactly one `Host` is needed"))?;
+            .ok_or_else(|| HttpProblem::bad("exactly one `Host` is needed"))?;
         // An absolute URI in the request line must match too.
         let meant = [
             Some(host),
             uri.authority().map(|authority| authority.as_str()),
         ];
-        match meant.into_iter().flatten().find(|name| !self.is_ours(name)) {
+        match meant
+            .into_iter()
+            .flatten()
+            .find(|name| !self.is_allowed(name))
+        {
             None => Ok(host),
-            Some(name) => Err(Problem::new(
-                Kind::WrongHost,
+            Some(name) => Err(HttpProblem::new(
+                ProblemKind::WrongHost,
                 format!("this server is not known as `{name}`"),
             )
             .hint("add the name to the server's hosts if it should be")),
         }
     }
 
-    fn is_ours(&self, authority: &str) -> bool {
+    fn is_allowed(&self, authority: &str) -> bool {
         let authority = authority.to_ascii_lowercase();
         let Some(name) = without_port(&authority) else {
             return false;
@@ -93,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    fn is_let_in(bound: &str, host: &str) -> bool {
-        let hosts = Hosts::new(
+    fn is_accepted(bound: &str, host: &str) -> bool {
+        let hosts = AllowedHosts::new(
             bound.parse().unwrap(),
             &["Hot.Example".into(), "other.example:8443".into()],
         );
@@ -106,7 +110,7 @@ mod tests {
     #[test]
     fn only_known_names_are_let_in() {
         let check = |bound: &str, host: &str, expect: bool| {
-            assert_eq!(is_let_in(bound, host), expect, "{host} at {bound}");
+            assert_eq!(is_accepted(bound, host), expect, "{host} at {bound}");
         };
         let here = "127.0.0.1:3001";
         for host in [
@@ -151,8 +155,8 @@ mod tests {
 
     #[test]
     fn a_request_has_one_host_and_means_it() {
-        let hosts = Hosts::new("127.0.0.1:3001".parse().unwrap(), &[]);
-        let check = |uri: &'static str, named: &[&str], expect: Result<(), Kind>| {
+        let hosts = AllowedHosts::new("127.0.0.1:3001".parse().unwrap(), &[]);
+        let check = |uri: &'static str, named: &[&str], expect: Result<(), ProblemKind>| {
             let mut headers = HeaderMap::new();
             for host in named {
                 headers.append(header::HOST, host.parse().unwrap());
@@ -163,9 +167,17 @@ mod tests {
             assert_eq!(found, expect, "{uri} {named:?}");
         };
         check("/", &["localhost"], Ok(()));
-        check("/", &[], Err(Kind::BadRequest));
-        check("/", &["localhost", "localhost"], Err(Kind::BadRequest));
+        check("/", &[], Err(ProblemKind::BadRequest));
+        check(
+            "/",
+            &["localhost", "localhost"],
+            Err(ProblemKind::BadRequest),
+        );
         check("http://localhost/", &["localhost"], Ok(()));
-        check("http://evil.example/", &["localhost"], Err(Kind::WrongHost));
+        check(
+            "http://evil.example/",
+            &["localhost"],
+            Err(ProblemKind::WrongHost),
+        );
     }
 }

@@ -9,7 +9,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HttpProblem, ProblemKind};
 
 const FETCH_SITE: &str = "sec-fetch-site";
 
@@ -21,7 +21,7 @@ pub(crate) struct Origins {
 
 /// The site that made a request, according to the browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Site {
+pub(crate) enum RequestSite {
     /// A page of this server.
     Own,
     /// A page of an allowed origin.
@@ -43,23 +43,25 @@ impl Origins {
     }
 
     /// `host` is the validated host name of the request.
-    pub(crate) fn site(&self, headers: &HeaderMap, host: &str) -> Site {
+    pub(crate) fn site(&self, headers: &HeaderMap, host: &str) -> RequestSite {
         let is_foreign =
             |fetch: &HeaderValue| matches!(fetch.as_bytes(), b"cross-site" | b"same-site");
         let fetch = headers.get(FETCH_SITE);
         let mut origins = headers.get_all(ORIGIN).iter();
         let (origin, more) = (origins.next(), origins.next());
         if more.is_some() {
-            return Site::Foreign;
+            return RequestSite::Foreign;
         }
         match origin.map(HeaderValue::to_str) {
-            Some(Ok(origin)) if self.is_listed(origin) => Site::Listed,
-            Some(Ok(origin)) if is_own(origin, host) && !fetch.is_some_and(is_foreign) => Site::Own,
-            Some(_) => Site::Foreign,
+            Some(Ok(origin)) if self.is_listed(origin) => RequestSite::Listed,
+            Some(Ok(origin)) if is_own(origin, host) && !fetch.is_some_and(is_foreign) => {
+                RequestSite::Own
+            }
+            Some(_) => RequestSite::Foreign,
             None => match fetch {
-                Some(fetch) if is_foreign(fetch) => Site::Foreign,
-                Some(fetch) if fetch == "same-origin" => Site::Own,
-                _ => Site::Unsaid,
+                Some(fetch) if is_foreign(fetch) => RequestSite::Foreign,
+                Some(fetch) if fetch == "same-origin" => RequestSite::Own,
+                _ => RequestSite::Unsaid,
             },
         }
     }
@@ -77,7 +79,7 @@ impl Origins {
         }
         let origin = headers.get(ORIGIN)?;
         if !origin.to_str().is_ok_and(|origin| self.is_listed(origin)) {
-            let problem = Problem::new(Kind::CrossSite, "this origin is not listed");
+            let problem = HttpProblem::new(ProblemKind::CrossSite, "this origin is not listed");
             return Some(problem.into_response());
         }
         let mut response = StatusCode::NO_CONTENT.into_response();
@@ -114,16 +116,18 @@ impl Origins {
 
 /// Refuses changes requested by pages of other sites. With a cookie, the browser must confirm that
 /// the request is from this server's own page.
-pub(crate) fn check_change(site: Site, has_cookie: bool) -> Result<(), Problem> {
+pub(crate) fn check_change(site: RequestSite, has_cookie: bool) -> Result<(), HttpProblem> {
     match (site, has_cookie) {
-        (Site::Own | Site::Listed, false) | (Site::Own, true) | (Site::Unsaid, false) => Ok(()),
-        (Site::Unsaid, true) => Err(Problem::new(
-            Kind::CrossSite,
+        (RequestSite::Own | RequestSite::Listed, false)
+        | (RequestSite::Own, true)
+        | (RequestSite::Unsaid, false) => Ok(()),
+        (RequestSite::Unsaid, true) => Err(HttpProblem::new(
+            ProblemKind::CrossSite,
             "a change with a cookie needs `Origin` or `Sec-Fetch-Site`",
         )
         .hint("programs send the key itself: `Authorization: Bearer KEY`")),
-        (Site::Foreign, _) | (Site::Listed, true) => Err(Problem::new(
-            Kind::CrossSite,
+        (RequestSite::Foreign, _) | (RequestSite::Listed, true) => Err(HttpProblem::new(
+            ProblemKind::CrossSite,
             "a page of another site may not change anything here",
         )
         .hint("list its origin with the server if it may")),
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn a_browser_says_which_site_asks() {
         let origins = Origins::new(&["https://Listed.example/".into()]);
-        let check = |origin: Option<&str>, fetch: Option<&str>, expect: Site| {
+        let check = |origin: Option<&str>, fetch: Option<&str>, expect: RequestSite| {
             let mut headers = HeaderMap::new();
             if let Some(origin) = origin {
                 headers.insert(ORIGIN, origin.parse().unwrap());
@@ -180,40 +184,40 @@ mod tests {
             }
             assert_eq!(origins.site(&headers, HOST), expect, "{origin:?} {fetch:?}");
         };
-        check(None, None, Site::Unsaid);
-        check(None, Some("none"), Site::Unsaid);
-        check(None, Some("same-origin"), Site::Own);
-        check(None, Some("same-site"), Site::Foreign);
-        check(None, Some("cross-site"), Site::Foreign);
-        check(Some("http://localhost:3001"), None, Site::Own);
+        check(None, None, RequestSite::Unsaid);
+        check(None, Some("none"), RequestSite::Unsaid);
+        check(None, Some("same-origin"), RequestSite::Own);
+        check(None, Some("same-site"), RequestSite::Foreign);
+        check(None, Some("cross-site"), RequestSite::Foreign);
+        check(Some("http://localhost:3001"), None, RequestSite::Own);
         check(
             Some("http://LOCALHOST:3001"),
             Some("same-origin"),
-            Site::Own,
+            RequestSite::Own,
         );
         check(
             Some("http://localhost:3001"),
             Some("cross-site"),
-            Site::Foreign,
+            RequestSite::Foreign,
         );
         check(
             Some("http://localhost:3002"),
             Some("same-site"),
-            Site::Foreign,
+            RequestSite::Foreign,
         );
-        check(Some("http://localhost"), None, Site::Foreign);
-        check(Some("http://evil.example"), None, Site::Foreign);
-        check(Some("null"), None, Site::Foreign);
-        check(Some("file://"), None, Site::Foreign);
+        check(Some("http://localhost"), None, RequestSite::Foreign);
+        check(Some("http://evil.example"), None, RequestSite::Foreign);
+        check(Some("null"), None, RequestSite::Foreign);
+        check(Some("file://"), None, RequestSite::Foreign);
         check(
             Some("https://listed.example"),
             Some("cross-site"),
-            Site::Listed,
+            RequestSite::Listed,
         );
         check(
             Some("http://listed.example"),
             Some("cross-site"),
-            Site::Foreign,
+            RequestSite::Foreign,
         );
     }
 
@@ -232,14 +236,14 @@ mod tests {
     #[test]
     fn changes_need_the_right_site() {
         for (site, has_cookie, expect) in [
-            (Site::Own, false, true),
-            (Site::Own, true, true),
-            (Site::Listed, false, true),
-            (Site::Listed, true, false),
-            (Site::Foreign, false, false),
-            (Site::Foreign, true, false),
-            (Site::Unsaid, false, true),
-            (Site::Unsaid, true, false),
+            (RequestSite::Own, false, true),
+            (RequestSite::Own, true, true),
+            (RequestSite::Listed, false, true),
+            (RequestSite::Listed, true, false),
+            (RequestSite::Foreign, false, false),
+            (RequestSite::Foreign, true, false),
+            (RequestSite::Unsaid, false, true),
+            (RequestSite::Unsaid, true, false),
         ] {
             let found = check_change(site, has_cookie).is_ok();
             assert_eq!(found, expect, "{site:?} {has_cookie}");

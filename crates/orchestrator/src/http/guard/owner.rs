@@ -18,26 +18,26 @@ use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HttpProblem, ProblemKind};
 
-const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+const TCP_TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /// Reading the tables takes time in proportion to all sockets of the machine.
 const MAX_CONCURRENT_LOOKUPS: usize = 4;
-static LOOKUPS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_LOOKUPS);
+static LOOKUP_PERMITS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_LOOKUPS);
 
 /// What the kernel shows for users that a user namespace does not map, unless it is set otherwise.
-const USUAL_OVERFLOW_USER: u32 = 65_534;
+const DEFAULT_OVERFLOW_UID: u32 = 65_534;
 
 /// Headers that proxies add. The clients of a proxy may be anywhere, whichever user runs it.
 const PROXY_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
 /// The peer of a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Peer(Arc<Connection>);
+pub(crate) struct TcpPeer(Arc<PeerConnection>);
 
 #[derive(Debug)]
-struct Connection {
+struct PeerConnection {
     peer: SocketAddr,
     local: SocketAddr,
     /// The server's socket; open while a request of the connection is being handled.
@@ -56,9 +56,9 @@ pub(crate) enum KeylessUser {
     Root,
 }
 
-impl Peer {
+impl TcpPeer {
     pub(crate) fn of(stream: &TcpStream, peer: SocketAddr) -> io::Result<Self> {
-        Ok(Self(Arc::new(Connection {
+        Ok(Self(Arc::new(PeerConnection {
             peer,
             local: stream.local_addr()?,
             socket: stream.as_raw_fd(),
@@ -71,25 +71,31 @@ impl Peer {
     }
 
     /// The local user who made a request without a key, if the server accepts that user.
-    pub(crate) async fn keyless_user(&self, headers: &HeaderMap) -> Result<KeylessUser, Problem> {
+    pub(crate) async fn keyless_user(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<KeylessUser, HttpProblem> {
         if let Some(name) = PROXY_HEADERS
             .iter()
             .find(|name| headers.contains_key(**name))
         {
-            return Err(refused(&format!(
+            return Err(keyless_refusal(&format!(
                 "a request without a key must not come through a proxy, and this one has `{name}`"
             )));
         }
         let owner = self.0.owner.get_or_try_init(|| self.0.find_owner()).await?;
-        judge(*owner, *OWN_USER).ok_or_else(|| {
-            refused("without a key, this server answers only the user that it runs as")
+        classify_owner(*owner, *OWN_UID).ok_or_else(|| {
+            keyless_refusal("without a key, this server answers only the user that it runs as")
         })
     }
 }
 
-impl Connection {
-    async fn find_owner(&self) -> Result<u32, Problem> {
-        let _permit = LOOKUPS.acquire().await.expect("the semaphore is never closed");
+impl PeerConnection {
+    async fn find_owner(&self) -> Result<u32, HttpProblem> {
+        let _permit = LOOKUP_PERMITS
+            .acquire()
+            .await
+            .expect("the semaphore is never closed");
         let (peer, local) = (self.peer, self.local);
         let found = spawn_blocking(move || look_up(peer, local)).await;
         let found = found.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -98,12 +104,12 @@ impl Connection {
         // port.
         let is_connected = getpeername::<SockaddrStorage>(self.socket).is_ok();
         owner.filter(|_| is_connected).ok_or_else(|| {
-            refused("the user at the other end of the connection cannot be determined")
+            keyless_refusal("the user at the other end of the connection cannot be determined")
         })
     }
 }
 
-fn judge(owner: u32, own: Option<u32>) -> Option<KeylessUser> {
+fn classify_owner(owner: u32, own: Option<u32>) -> Option<KeylessUser> {
     match own {
         Some(own) if own == owner => Some(KeylessUser::Own),
         Some(_) if owner == 0 => Some(KeylessUser::Root),
@@ -111,13 +117,13 @@ fn judge(owner: u32, own: Option<u32>) -> Option<KeylessUser> {
     }
 }
 
-fn unknown(error: &io::Error) -> Problem {
+fn unknown(error: &io::Error) -> HttpProblem {
     tracing::warn!(%error, "cannot look up the owner of a connection");
-    refused("the user at the other end of the connection cannot be determined")
+    keyless_refusal("the user at the other end of the connection cannot be determined")
 }
 
-fn refused(reason: &str) -> Problem {
-    Problem::new(Kind::OtherUser, reason).hint(
+fn keyless_refusal(reason: &str) -> HttpProblem {
+    HttpProblem::new(ProblemKind::OtherUser, reason).hint(
         "send a key as `Authorization: Bearer KEY`, or log in; the user that the server runs as \
          makes one with `hotcell keys create --user NAME`",
     )
@@ -125,11 +131,11 @@ fn refused(reason: &str) -> Problem {
 
 /// The uid of this server. `None` if it is the overflow uid, which the kernel shows for all users
 /// that the user namespace does not map.
-static OWN_USER: LazyLock<Option<u32>> = LazyLock::new(|| {
+static OWN_UID: LazyLock<Option<u32>> = LazyLock::new(|| {
     let own = geteuid().as_raw();
     let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
     let overflow = overflow.ok().and_then(|text| text.trim().parse().ok());
-    if own != overflow.unwrap_or(USUAL_OVERFLOW_USER) {
+    if own != overflow.unwrap_or(DEFAULT_OVERFLOW_UID) {
         return Some(own);
     }
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -140,7 +146,7 @@ static OWN_USER: LazyLock<Option<u32>> = LazyLock::new(|| {
 /// The owner of the peer's socket of a connection.
 fn look_up(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
     let mut found = None;
-    for table in TABLES {
+    for table in TCP_TABLES {
         let file = match File::open(table) {
             Ok(file) => file,
             // A kernel without IPv6 has no table of it.
@@ -277,7 +283,7 @@ mod tests {
             (65534, None, None),
             (0, None, None),
         ] {
-            assert_eq!(judge(owner, own), expect, "{owner} at {own:?}");
+            assert_eq!(classify_owner(owner, own), expect, "{owner} at {own:?}");
         }
     }
 }

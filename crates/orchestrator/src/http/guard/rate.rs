@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Number of clients above which expired entries are removed.
-const MANY: usize = 10_000;
+const PRUNE_THRESHOLD: usize = 10_000;
 
 /// A rate limit per client.
 #[derive(Debug)]
-pub(crate) struct Rates<K> {
+pub(crate) struct RateLimiter<K> {
     /// Time that one request costs.
     step: Duration,
     /// How far a client may be ahead of its average rate.
@@ -22,7 +22,7 @@ pub(crate) struct Rates<K> {
     paid: Mutex<HashMap<K, Instant>>,
 }
 
-impl<K: Hash + Eq> Rates<K> {
+impl<K: Hash + Eq> RateLimiter<K> {
     /// `None` for a rate of 0, which is no limit.
     pub(crate) fn new(rate: u32, burst: u32) -> Option<Self> {
         let step = Duration::from_secs(1).checked_div(rate)?;
@@ -49,7 +49,7 @@ impl<K: Hash + Eq> Rates<K> {
             *until = next;
             return Ok(());
         }
-        if paid.len() >= MANY {
+        if paid.len() >= PRUNE_THRESHOLD {
             paid.retain(|_, until| *until > now);
         }
         paid.insert(asker.to_owned(), now + self.step);
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_burst_then_the_average() {
-        let rates: Rates<String> = Rates::new(10, 20).unwrap();
+        let rates: RateLimiter<String> = RateLimiter::new(10, 20).unwrap();
         let begin = Instant::now();
         for _ in 0..20 {
             rates.count("one", begin).unwrap();
@@ -86,14 +86,14 @@ mod tests {
 
     #[test]
     fn no_rate_is_no_limit() {
-        assert!(Rates::<String>::new(0, 10).is_none());
+        assert!(RateLimiter::<String>::new(0, 10).is_none());
     }
 
     #[test]
     fn askers_that_no_longer_matter_are_forgotten() {
-        let rates: Rates<String> = Rates::new(1, 1).unwrap();
+        let rates: RateLimiter<String> = RateLimiter::new(1, 1).unwrap();
         let begin = Instant::now();
-        for number in 0..MANY {
+        for number in 0..PRUNE_THRESHOLD {
             rates.count(&number.to_string(), begin).unwrap();
         }
         rates.count("late", begin + Duration::from_secs(2)).unwrap();

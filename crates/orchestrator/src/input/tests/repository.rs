@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::super::git::{self, Source};
+use super::super::git::{self, GitSource};
 use super::*;
 use crate::own_network;
 
 #[test]
 fn only_public_repositories_over_https_may_be_cloned() {
     let check = |url: &str, branch: Option<&str>, expect: Result<&str, &str>| {
-        let source = Source::check(url, branch).map(|source| source.rule);
+        let source = GitSource::check(url, branch).map(|source| source.rule);
         let source = source.map_err(|error| error.to_string());
         let expect = expect.map(str::to_owned);
         let expect = expect.map_err(|why| format!("cannot clone the repository: {why}"));
@@ -63,17 +63,17 @@ fn only_public_repositories_over_https_may_be_cloned() {
 
 #[test]
 fn the_servers_own_public_address_cannot_be_cloned_from() {
-    if !own_network::entered(
+    if !own_network::enter_or_rerun(
         "input::tests::repository::the_servers_own_public_address_cannot_be_cloned_from",
     ) {
         return;
     }
     for host in own_network::SPELLINGS {
-        let refused = Source::check(&format!("https://{host}/a"), None).unwrap_err();
+        let refused = GitSource::check(&format!("https://{host}/a"), None).unwrap_err();
         let expect = "cannot clone the repository: its host is not public";
         assert_eq!(refused.to_string(), expect, "{host}");
     }
-    assert!(Source::check("https://203.0.114.9/a", None).is_ok());
+    assert!(GitSource::check("https://203.0.114.9/a", None).is_ok());
 }
 
 /// Serves the bare repositories of a folder over HTTP, with `git http-backend`.
@@ -95,7 +95,7 @@ impl Server {
                 if ended.load(Ordering::Relaxed) {
                     return;
                 }
-                answer(stream.unwrap(), &root);
+                handle_request(stream.unwrap(), &root);
             }
         });
         Self {
@@ -115,7 +115,7 @@ impl Drop for Server {
 }
 
 /// Handles one request through CGI.
-fn answer(stream: TcpStream, root: &Path) {
+fn handle_request(stream: TcpStream, root: &Path) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
     if reader.read_line(&mut line).unwrap() == 0 {
@@ -201,12 +201,12 @@ cd .. && git clone -q --bare work repo.git"#;
 }
 
 async fn clone(
-    scene: &Scene,
+    scene: &InputScene,
     server: &Server,
     name: &str,
     branch: Option<&str>,
 ) -> Result<PathBuf, String> {
-    let source = Source {
+    let source = GitSource {
         url: format!("http://127.0.0.2:{}/{name}", server.port),
         branch: branch.map(str::to_owned),
         rule: format!("127.0.0.2:{}", server.port),
@@ -223,7 +223,7 @@ async fn clone(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repository_is_cloned_inside_a_sandbox() {
-    let scene = Scene::new(None);
+    let scene = InputScene::new(None);
     let root = tempfile::tempdir().unwrap();
     make_repository(root.path());
     let server = Server::start(root.path().to_path_buf());
@@ -255,11 +255,11 @@ async fn a_repository_is_cloned_inside_a_sandbox() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_cloning_nothing_else_can_be_reached() {
-    let scene = Scene::new(None);
+    let scene = InputScene::new(None);
     let root = tempfile::tempdir().unwrap();
     make_repository(root.path());
     let server = Server::start(root.path().to_path_buf());
-    let source = Source {
+    let source = GitSource {
         url: format!("http://127.0.0.2:{}/repo.git", server.port),
         branch: None,
         rule: "example.com:443".to_owned(),

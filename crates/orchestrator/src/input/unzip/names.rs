@@ -6,38 +6,38 @@ use std::collections::hash_map::Entry;
 
 /// Every folder and file, by parent id and name.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    nodes: HashMap<(u32, Box<str>), Node>,
+pub(super) struct ZipNames {
+    nodes: HashMap<(u32, Box<str>), ZipNode>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct ZipNode {
     id: u32,
     is_folder: bool,
 }
 
 /// A name that exists already, or has a file as its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Clash;
+pub(super) struct NameClash;
 
-const ROOT: u32 = 0;
+const ROOT_ID: u32 = 0;
 
-impl Names {
+impl ZipNames {
     /// Adds a file or folder and its parents. Returns how many of them are new.
-    pub(super) fn add(&mut self, parts: &[&str], is_folder: bool) -> Result<u64, Clash> {
-        let mut parent = ROOT;
+    pub(super) fn add(&mut self, parts: &[&str], is_folder: bool) -> Result<u64, NameClash> {
+        let mut parent = ROOT_ID;
         let mut new = 0;
         for (place, part) in parts.iter().enumerate() {
             let is_last = place + 1 == parts.len();
             let is_folder = is_folder || !is_last;
-            let next = u32::try_from(self.nodes.len() + 1).map_err(|_| Clash)?;
+            let next = u32::try_from(self.nodes.len() + 1).map_err(|_| NameClash)?;
             match self.nodes.entry((parent, (*part).into())) {
                 Entry::Occupied(node) if node.get().is_folder && is_folder => {
                     parent = node.get().id;
                 }
-                Entry::Occupied(_) => return Err(Clash),
+                Entry::Occupied(_) => return Err(NameClash),
                 Entry::Vacant(place) => {
-                    place.insert(Node {
+                    place.insert(ZipNode {
                         id: next,
                         is_folder,
                     });
@@ -56,16 +56,16 @@ mod tests {
 
     #[test]
     fn folders_are_counted_once_and_clashes_are_found() {
-        let mut names = Names::default();
+        let mut names = ZipNames::default();
         for (path, is_folder, expect) in [
             ("a", true, Ok(1)),
             ("a", true, Ok(0)),
             ("a/b/c", false, Ok(2)),
             ("a/b/d", false, Ok(1)),
-            ("a/b/c", false, Err(Clash)),
-            ("a/b", false, Err(Clash)),
-            ("a/b/c", true, Err(Clash)),
-            ("a/b/c/d", false, Err(Clash)),
+            ("a/b/c", false, Err(NameClash)),
+            ("a/b", false, Err(NameClash)),
+            ("a/b/c", true, Err(NameClash)),
+            ("a/b/c/d", false, Err(NameClash)),
             ("b/c", true, Ok(2)),
             ("", true, Ok(0)),
         ] {

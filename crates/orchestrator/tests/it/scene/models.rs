@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use agent::{Chosen, Price};
+use agent::{ChosenModel, UsagePricing};
 use futures_util::future::BoxFuture;
 use llm::script::{Script, ScriptedReply};
-use llm::{ErrorKind, Model, ModelError, Piece, Reply, Request, Scripted};
-use orchestrator::Models;
+use llm::{Model, ModelError, ModelErrorKind, ModelReply, ModelRequest, ReplyEvent, ScriptedModel};
+use orchestrator::ServerModels;
 use protocol::Usage;
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
@@ -97,14 +97,14 @@ pub(crate) fn text(text: &str) -> ScriptedReply {
     ScriptedReply::text(text)
 }
 
-impl Models for Scripts {
+impl ServerModels for Scripts {
     fn default_name(&self) -> &str {
         "scripted"
     }
 }
 
-impl agent::Models for Scripts {
-    fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String> {
+impl agent::ModelCatalog for Scripts {
+    fn choose(&self, name: &str, replied: usize) -> Result<ChosenModel, String> {
         let (script, gate) = match name {
             // Chosen first when the job is scheduled.
             "fragile" if self.is_broken.swap(true, Ordering::Relaxed) => {
@@ -119,15 +119,15 @@ impl agent::Models for Scripts {
         };
         let is_priced = name != "priceless";
         let price = move |_: &Usage| is_priced.then_some(0.5);
-        Ok(Chosen {
+        Ok(ChosenModel {
             model: Arc::new(Gated {
-                inner: Scripted::starting_at(script, replied),
+                inner: ScriptedModel::starting_at(script, replied),
                 gate,
                 is_explosive: name == "explosive",
                 provider: self.provider(name),
                 outages: self.outages.clone(),
             }),
-            price: Price(Arc::new(price)),
+            price: UsagePricing(Arc::new(price)),
             window: None,
         })
     }
@@ -135,7 +135,7 @@ impl agent::Models for Scripts {
 
 #[derive(Debug)]
 struct Gated {
-    inner: Scripted,
+    inner: ScriptedModel,
     gate: Option<Arc<Gate>>,
     is_explosive: bool,
     provider: String,
@@ -149,9 +149,9 @@ impl Model for Gated {
 
     fn reply<'a>(
         &'a self,
-        request: Request<'a>,
-        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        request: ModelRequest<'a>,
+        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             assert!(!self.is_explosive, "as the test wants");
             if let Some(gate) = &self.gate {
@@ -159,13 +159,13 @@ impl Model for Gated {
                 gate.open.acquire().await.unwrap().forget();
             }
             if self.outages.lock().unwrap().contains(&self.provider) {
-                return Err(ModelError::new(ErrorKind::Overloaded, "overloaded"));
+                return Err(ModelError::new(ModelErrorKind::Overloaded, "overloaded"));
             }
             self.inner.reply(request, hear).await
         })
     }
 
-    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+    fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
         self.inner.count(request)
     }
 }

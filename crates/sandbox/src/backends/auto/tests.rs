@@ -5,26 +5,26 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use crate::exec::Command;
+use crate::backend_config::BackendConfig;
+use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
-use crate::proofs::{Proof, Proofs};
-use crate::provisions::Provisions;
+use crate::probe_cache::{ProbeCache, ProbeResult};
 use crate::spec::{Backend, SandboxSpec, Strength};
 
-struct Scene {
+struct Fixture {
     folder: tempfile::TempDir,
-    provisions: Provisions,
+    provisions: BackendConfig,
 }
 
-impl Scene {
+impl Fixture {
     /// A machine on which no backend is installed.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let absent = |name: &str| folder.path().join("absent").join(name);
-        let mut provisions = Provisions {
+        let mut provisions = BackendConfig {
             cache: folder.path().join("cache"),
             default_image: Some(folder.path().to_owned()),
-            ..Provisions::default()
+            ..BackendConfig::default()
         };
         provisions.containers.podman = absent("podman");
         provisions.containers.docker_socket = absent("docker.sock");
@@ -44,17 +44,17 @@ impl Scene {
         }
     }
 
-    fn prove(&self, backend: Backend) {
-        let proof = Proof {
+    fn store_success(&self, backend: Backend) {
+        let proof = ProbeResult {
             works: true,
-            ..Proof::of(backend)
+            ..ProbeResult::of(backend)
         };
-        let mut proofs = Proofs::read(&self.provisions);
+        let mut proofs = ProbeCache::read(&self.provisions);
         proofs.keep(proof, &self.provisions).unwrap();
     }
 
     fn verdict(&self, backend: Backend) -> Option<bool> {
-        let proofs = Proofs::read(&self.provisions);
+        let proofs = ProbeCache::read(&self.provisions);
         let found = proofs.all().iter().find(|proof| proof.backend == backend);
         found.map(|proof| proof.works)
     }
@@ -62,7 +62,7 @@ impl Scene {
 
 #[tokio::test]
 async fn what_was_not_probed_is_native_and_says_so() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     let sandbox = Sandbox::start(scene.spec()).await.unwrap();
     assert_eq!(sandbox.description().backend, "native");
     assert_eq!(
@@ -79,7 +79,7 @@ async fn what_was_not_probed_is_native_and_says_so() {
 async fn a_name_is_its_own_reason() {
     let spec = SandboxSpec {
         backend: Backend::Native,
-        ..Scene::new().spec()
+        ..Fixture::new().spec()
     };
     let workspace = tempfile::tempdir().unwrap();
     let spec = SandboxSpec {
@@ -93,7 +93,7 @@ async fn a_name_is_its_own_reason() {
 
 #[tokio::test]
 async fn what_is_required_is_looked_at_once_and_never_replaced_by_less() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     for (require, looked_at) in [
         (
             Strength::Vm,
@@ -128,7 +128,7 @@ async fn what_is_required_is_looked_at_once_and_never_replaced_by_less() {
 
 #[tokio::test]
 async fn a_weak_name_is_refused_before_anything_starts() {
-    let scene = Scene::new();
+    let scene = Fixture::new();
     for backend in [Backend::None, Backend::Native, Backend::Podman] {
         let spec = SandboxSpec {
             backend,
@@ -144,16 +144,16 @@ async fn a_weak_name_is_refused_before_anything_starts() {
 
 #[tokio::test]
 async fn a_proof_that_turns_out_false_is_dropped_and_the_next_is_taken() {
-    let mut scene = Scene::new();
+    let mut scene = Fixture::new();
     let runsc = scene.folder.path().join("runsc");
     fs::write(&runsc, "#!/bin/sh\necho it is broken >&2\nexit 1\n").unwrap();
     fs::set_permissions(&runsc, fs::Permissions::from_mode(0o755)).unwrap();
     scene.provisions.gvisor.runsc = runsc;
-    scene.prove(Backend::Gvisor);
-    scene.prove(Backend::Native);
+    scene.store_success(Backend::Gvisor);
+    scene.store_success(Backend::Native);
     let sandbox = Sandbox::start(scene.spec()).await.unwrap();
     let description = sandbox.description().clone();
-    let ran = sandbox.run(Command::new(["/bin/true"])).await.unwrap();
+    let ran = sandbox.run(ExecCommand::new(["/bin/true"])).await.unwrap();
     sandbox.end().await;
     assert!(ran.verdict.success());
     assert_eq!(description.backend, "native");
@@ -164,7 +164,7 @@ async fn a_proof_that_turns_out_false_is_dropped_and_the_next_is_taken() {
     assert_eq!(scene.verdict(Backend::Gvisor), None);
     assert_eq!(scene.verdict(Backend::Native), Some(true));
     // If the strength is required, there is no weaker fallback.
-    scene.prove(Backend::Gvisor);
+    scene.store_success(Backend::Gvisor);
     let spec = SandboxSpec {
         require: Strength::Kernel,
         ..scene.spec()
@@ -174,8 +174,8 @@ async fn a_proof_that_turns_out_false_is_dropped_and_the_next_is_taken() {
 
 #[tokio::test]
 async fn a_wrong_workspace_is_nobodys_fault_but_the_callers() {
-    let scene = Scene::new();
-    scene.prove(Backend::Native);
+    let scene = Fixture::new();
+    scene.store_success(Backend::Native);
     let spec = SandboxSpec {
         workspace: scene.folder.path().join("nowhere"),
         ..scene.spec()

@@ -2,7 +2,7 @@
 //! filter, which is installed later inside it. Entry point: [`json()`].
 
 use serde_json::{Value, json};
-use walls::seccomp::{Bits, listing};
+use walls::seccomp::{ArgumentMask, profile};
 
 /// The `unshare` flag for a user namespace.
 const CLONE_NEWUSER: u32 = 0x1000_0000;
@@ -12,11 +12,11 @@ const CLONE_NEWUSER: u32 = 0x1000_0000;
 pub(crate) fn json(own_user: bool) -> String {
     const ALLOW: &str = "SCMP_ACT_ALLOW";
     const REFUSE: &str = "SCMP_ACT_ERRNO";
-    let list = listing();
+    let list = profile();
     let mut rules = vec![json!({ "names": list.allowed, "action": ALLOW })];
     let mut conditional = list.conditional;
     if own_user {
-        let only = Bits {
+        let only = ArgumentMask {
             argument: 0,
             mask: u32::MAX,
             value: CLONE_NEWUSER,
@@ -46,7 +46,7 @@ const ARCHITECTURE: &str = "SCMP_ARCH_X86_64";
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: &str = "SCMP_ARCH_AARCH64";
 
-fn argument(bits: Bits) -> Value {
+fn argument(bits: ArgumentMask) -> Value {
     json!({
         "index": bits.argument,
         "value": bits.mask,

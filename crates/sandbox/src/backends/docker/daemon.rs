@@ -1,5 +1,5 @@
 //! The Docker daemon behind its socket: the few requests that are needed, with its errors
-//! converted. Entry point: [`Daemon::find`].
+//! converted. Entry point: [`DockerDaemon::find`].
 
 use std::os::unix::fs::lchown;
 use std::path::Path;
@@ -15,26 +15,27 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use super::super::container::{Said, failed};
+use super::super::container::{EngineError, failed};
 use super::BACKEND;
+use crate::backend_config::BackendConfig;
 use crate::error::SandboxError;
-use crate::provisions::Provisions;
 
 /// A daemon that answered.
 #[derive(Debug, Clone)]
-pub(super) struct Daemon {
+pub(super) struct DockerDaemon {
     docker: Docker,
     version: String,
 }
 
-impl Daemon {
-    pub(super) async fn find(provisions: &Provisions) -> Result<Self, SandboxError> {
-        const SECONDS: u64 = 120;
+impl DockerDaemon {
+    pub(super) async fn find(provisions: &BackendConfig) -> Result<Self, SandboxError> {
+        const REQUEST_TIMEOUT_SECS: u64 = 120;
         let socket = &provisions.containers.docker_socket;
         let unavailable = |error: Error| unavailable(socket, &error);
         let path = socket.to_string_lossy();
-        let docker = Docker::connect_with_socket(&path, SECONDS, bollard::API_DEFAULT_VERSION)
-            .map_err(unavailable)?;
+        let docker =
+            Docker::connect_with_socket(&path, REQUEST_TIMEOUT_SECS, bollard::API_DEFAULT_VERSION)
+                .map_err(unavailable)?;
         let docker = docker.negotiate_version().await.map_err(unavailable)?;
         let version = docker.version().await.map_err(unavailable)?;
         Ok(Self {
@@ -79,7 +80,7 @@ impl Daemon {
     /// Makes a user the owner of the root folder of a container that is not started yet, so that
     /// the user can create files there: this is the one folder whose owner Docker does not keep. If
     /// its layers are not folders that this user may change, the root folder keeps its owner.
-    pub(super) async fn own_root(&self, name: &str, user: u32) {
+    pub(super) async fn chown_root(&self, name: &str, user: u32) {
         let found = self.docker.inspect_container(name, None).await;
         let driver = found.ok().and_then(|found| found.graph_driver);
         let layer = driver.and_then(|driver| driver.data.get("UpperDir").cloned());
@@ -93,11 +94,14 @@ impl Daemon {
     pub(super) async fn gone(&self, name: &str) {
         // The daemon loses a wait request that arrives while the container is being removed, so it
         // would never return. A later request is answered with an error, so it is repeated.
-        const AGAIN: Duration = Duration::from_millis(500);
-        while timeout(AGAIN, self.removed(name)).await.is_err() {}
+        const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+        while timeout(RETRY_INTERVAL, self.wait_for_removal(name))
+            .await
+            .is_err()
+        {}
     }
 
-    async fn removed(&self, name: &str) {
+    async fn wait_for_removal(&self, name: &str) {
         let options = WaitContainerOptionsBuilder::default()
             .condition("removed")
             .build();
@@ -107,7 +111,7 @@ impl Daemon {
     }
 
     /// Names of all sandbox containers, of any owner.
-    pub(super) async fn sandboxes(&self) -> Vec<String> {
+    pub(super) async fn sandbox_names(&self) -> Vec<String> {
         let filters = [("label".to_owned(), vec!["hotcell.owner".to_owned()])];
         let options = ListContainersOptionsBuilder::default()
             .all(true)
@@ -130,7 +134,7 @@ impl Daemon {
 }
 
 fn unavailable(socket: &Path, error: &Error) -> SandboxError {
-    let reason = match (socket.exists(), words(error)) {
+    let reason = match (socket.exists(), error_message(error)) {
         (false, _) => format!("there is no socket `{}`", socket.display()),
         (true, words) => format!(
             "the daemon at `{}` does not answer: {words}",
@@ -149,11 +153,11 @@ fn unavailable(socket: &Path, error: &Error) -> SandboxError {
 }
 
 pub(super) fn refused(doing: &str, error: &Error) -> SandboxError {
-    failed(BACKEND, doing, Said::new(&words(error)))
+    failed(BACKEND, doing, EngineError::new(&error_message(error)))
 }
 
 /// The daemon's message if there is one, else the innermost cause.
-fn words(error: &Error) -> String {
+fn error_message(error: &Error) -> String {
     if let Error::DockerResponseServerError { message, .. } = error {
         return message.clone();
     }
@@ -197,7 +201,7 @@ mod tests {
         });
         let path = socket.to_str().unwrap();
         let docker = Docker::connect_with_socket(path, 120, bollard::API_DEFAULT_VERSION);
-        let daemon = Daemon {
+        let daemon = DockerDaemon {
             docker: docker.unwrap(),
             version: String::new(),
         };

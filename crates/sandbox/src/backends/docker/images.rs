@@ -1,5 +1,5 @@
 //! Roots as Docker images, since Docker starts nothing else: packed once, tagged with the hash of
-//! their content, sent to the daemon if it does not have them. Entry type: [`Root`].
+//! their content, sent to the daemon if it does not have them. Entry type: [`RootImage`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,9 +16,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::super::bundle::Bundle;
-use super::super::container::Said;
+use super::super::container::EngineError;
 use super::BACKEND;
-use super::daemon::{Daemon, refused};
+use super::daemon::{DockerDaemon, refused};
 use crate::backends::container::failed;
 use crate::error::SandboxError;
 use crate::spec::{RootSpec, SandboxSpec};
@@ -26,24 +26,24 @@ use crate::spec::{RootSpec, SandboxSpec};
 const REPOSITORY: &str = "hotcell/root";
 
 /// How long an unused image is kept.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const IMAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A folder that becomes the root of containers.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct RootImage {
     folder: PathBuf,
     /// The owner of all files in it, as user and group.
     owner: u32,
     tag: String,
 }
 
-impl Root {
+impl RootImage {
     pub(super) fn of(spec: &SandboxSpec, bundle: &Bundle, user: u32) -> io::Result<Self> {
         let folder = bundle.root.clone();
         let (owner, digest) = match spec.root {
             // Small enough to hash. Owned by root, so that the sandbox cannot change it.
-            RootSpec::Host => (0, digest(&folder, 0, Detail::Contents)?),
-            RootSpec::Image(_) => (user, digest(&folder, user, Detail::Listing)?),
+            RootSpec::Host => (0, digest(&folder, 0, DigestDetail::Contents)?),
+            RootSpec::Image(_) => (user, digest(&folder, user, DigestDetail::Listing)?),
         };
         Ok(Self {
             folder,
@@ -57,10 +57,11 @@ impl Root {
     }
 
     /// Packs the folder and streams it to the daemon.
-    pub(super) async fn bring(&self, daemon: &Daemon) -> Result<(), SandboxError> {
+    pub(super) async fn upload(&self, daemon: &DockerDaemon) -> Result<(), SandboxError> {
         let (sender, receiver) = mpsc::channel(8);
         let (folder, owner) = (self.folder.clone(), self.owner);
-        let packing = tokio::task::spawn_blocking(move || pack(&folder, owner, Parcel(sender)));
+        let packing =
+            tokio::task::spawn_blocking(move || pack(&folder, owner, ChannelWriter(sender)));
         let stream = futures_util::stream::unfold(receiver, async |mut receiver| {
             let piece: Option<Bytes> = receiver.recv().await;
             piece.map(|piece| (Ok(piece), receiver))
@@ -86,14 +87,14 @@ impl Root {
             Err(_) => Err(failed(
                 BACKEND,
                 "pack a root",
-                Said("the task was aborted".into()),
+                EngineError("the task was aborted".into()),
             )),
         }
     }
 }
 
 /// Removes images that are old and not in use.
-pub(super) async fn forget_old(daemon: &Daemon) {
+pub(super) async fn remove_old(daemon: &DockerDaemon) {
     let filters = [("reference".to_owned(), vec![format!("{REPOSITORY}:*")])];
     let options = ListImagesOptionsBuilder::default()
         .filters(&filters.into())
@@ -102,7 +103,10 @@ pub(super) async fn forget_old(daemon: &Daemon) {
         return;
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let oldest = now.unwrap_or_default().saturating_sub(KEPT).as_secs();
+    let oldest = now
+        .unwrap_or_default()
+        .saturating_sub(IMAGE_RETENTION)
+        .as_secs();
     for image in images {
         if u64::try_from(image.created).is_ok_and(|created| created < oldest) {
             // The daemon refuses to remove an image in use.
@@ -118,14 +122,14 @@ pub(super) async fn forget_old(daemon: &Daemon) {
 
 /// What identifies a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum DigestDetail {
     Contents,
     /// Size and modification time, because reading a whole system takes too long.
     Listing,
 }
 
 /// All paths below a folder, parents before children, in a stable order.
-fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
+fn list_entries(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
     let mut all = Vec::new();
     let mut next = vec![folder.to_owned()];
     while let Some(folder) = next.pop() {
@@ -142,14 +146,14 @@ fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
     Ok(all)
 }
 
-fn digest(folder: &Path, owner: u32, detail: Detail) -> io::Result<String> {
+fn digest(folder: &Path, owner: u32, detail: DigestDetail) -> io::Result<String> {
     /// Version of the packing format.
-    const WAY: u8 = 1;
+    const FORMAT_VERSION: u8 = 1;
     let mut digest = Sha256::new();
-    digest.update([WAY]);
+    digest.update([FORMAT_VERSION]);
     digest.update(owner.to_le_bytes());
     digest.update(fs::metadata(folder)?.mode().to_le_bytes());
-    for (path, metadata) in entries(folder)? {
+    for (path, metadata) in list_entries(folder)? {
         let name = path.strip_prefix(folder).unwrap_or(&path);
         digest.update(name.as_os_str().as_encoded_bytes());
         digest.update([0]);
@@ -159,8 +163,8 @@ fn digest(folder: &Path, owner: u32, detail: Detail) -> io::Result<String> {
         } else if metadata.is_file() {
             digest.update(metadata.len().to_le_bytes());
             match detail {
-                Detail::Contents => digest.update(fs::read(&path)?),
-                Detail::Listing => {
+                DigestDetail::Contents => digest.update(fs::read(&path)?),
+                DigestDetail::Listing => {
                     digest.update(metadata.mtime().to_le_bytes());
                     digest.update(metadata.mtime_nsec().to_le_bytes());
                     digest.update(metadata.ino().to_le_bytes());
@@ -182,7 +186,7 @@ fn pack(folder: &Path, owner: u32, to: impl Write) -> io::Result<()> {
     archive.follow_symlinks(false);
     // The root itself comes first, because its owner decides who may create files there.
     let root = (folder.to_owned(), fs::metadata(folder)?);
-    for (path, metadata) in std::iter::once(root).chain(entries(folder)?) {
+    for (path, metadata) in std::iter::once(root).chain(list_entries(folder)?) {
         let name = Path::new(".").join(path.strip_prefix(folder).unwrap_or(&path));
         let mut header = tar::Header::new_gnu();
         header.set_metadata_in_mode(&metadata, tar::HeaderMode::Complete);
@@ -205,9 +209,9 @@ fn pack(folder: &Path, owner: u32, to: impl Write) -> io::Result<()> {
 }
 
 /// A writer that sends to the channel.
-struct Parcel(mpsc::Sender<Bytes>);
+struct ChannelWriter(mpsc::Sender<Bytes>);
 
-impl Write for Parcel {
+impl Write for ChannelWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.0.blocking_send(Bytes::copy_from_slice(bytes));
         sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
@@ -257,7 +261,7 @@ mod tests {
         assert_eq!(found[2].1, 0o755);
 
         let now = |detail| digest(root.path(), 77, detail).unwrap();
-        for detail in [Detail::Contents, Detail::Listing] {
+        for detail in [DigestDetail::Contents, DigestDetail::Listing] {
             let before = now(detail);
             assert_eq!(before, now(detail));
             assert_ne!(before, digest(root.path(), 78, detail).unwrap());

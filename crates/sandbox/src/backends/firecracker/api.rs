@@ -2,7 +2,7 @@
 //!
 //! This file has every request that is sent to a machine: there is no network interface, no
 //! metadata service, no logger. Refusals are reported with Firecracker's own message on one line.
-//! Entry type: [`Api`].
+//! Entry type: [`FirecrackerApi`].
 
 use std::io;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 
-use super::room::Room;
+use super::shared_dir::SharedDir;
 
 /// Name of the socket in the shared folder.
-pub(super) const SOCKET: &str = "api.sock";
+pub(super) const API_SOCKET: &str = "api.sock";
 
 /// Timeout of a request. Taking a snapshot writes the machine's memory to disk; everything else
 /// takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Limit of an answer.
-const LONGEST: usize = 64 * 1024;
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
@@ -80,22 +80,22 @@ pub(super) struct Vsock {
 
 /// Enables the entropy device.
 #[derive(Debug, Serialize)]
-struct Entropy {}
+struct EntropyBody {}
 
 #[derive(Debug, Serialize)]
-struct Action {
+struct ActionBody {
     action_type: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) enum Vm {
+pub(super) enum VmState {
     Paused,
     Resumed,
 }
 
 #[derive(Debug, Serialize)]
-struct State {
-    state: Vm,
+struct VmStateBody {
+    state: VmState,
 }
 
 /// The two files of a snapshot, with paths as Firecracker sees them.
@@ -127,28 +127,28 @@ struct MemoryBackend<'a> {
 
 /// Firecracker's description of itself.
 #[derive(Debug, Deserialize)]
-pub(super) struct Instance {
+pub(super) struct InstanceInfo {
     pub(super) state: String,
     pub(super) vmm_version: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Fault {
+struct FaultBody {
     fault_message: String,
 }
 
 /// The API of one Firecracker process, over the socket in the shared folder.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Api<'a> {
-    room: &'a Room,
+pub(super) struct FirecrackerApi<'a> {
+    room: &'a SharedDir,
 }
 
-impl<'a> Api<'a> {
-    pub(super) fn new(room: &'a Room) -> Self {
+impl<'a> FirecrackerApi<'a> {
+    pub(super) fn new(room: &'a SharedDir) -> Self {
         Self { room }
     }
 
-    pub(super) async fn instance(&self) -> Result<Instance, ApiError> {
+    pub(super) async fn instance(&self) -> Result<InstanceInfo, ApiError> {
         let request = "GET /".to_owned();
         let answer = self.send(Method::GET, "/", None).await?;
         serde_json::from_slice(&answer).map_err(|source| ApiError::Answer { request, source })
@@ -172,16 +172,16 @@ impl<'a> Api<'a> {
     }
 
     pub(super) async fn entropy(&self) -> Result<(), ApiError> {
-        self.put("/entropy", &Entropy {}).await
+        self.put("/entropy", &EntropyBody {}).await
     }
 
     pub(super) async fn start(&self) -> Result<(), ApiError> {
         let action_type = "InstanceStart";
-        self.put("/actions", &Action { action_type }).await
+        self.put("/actions", &ActionBody { action_type }).await
     }
 
-    pub(super) async fn set(&self, state: Vm) -> Result<(), ApiError> {
-        let body = encode(&State { state });
+    pub(super) async fn set(&self, state: VmState) -> Result<(), ApiError> {
+        let body = encode(&VmStateBody { state });
         self.send(Method::PATCH, "/vm", Some(body)).await.map(drop)
     }
 
@@ -220,7 +220,7 @@ impl<'a> Api<'a> {
     ) -> Result<Bytes, ApiError> {
         let request = format!("{method} {path}");
         let exchange = self.exchange(method, path, body.unwrap_or_default());
-        let answered = tokio::time::timeout(PATIENCE, exchange).await;
+        let answered = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await;
         let (status, answer) = answered.map_err(|_| ApiError::Silent(request.clone()))??;
         if status.is_success() {
             Ok(answer)
@@ -239,7 +239,11 @@ impl<'a> Api<'a> {
         body: Vec<u8>,
     ) -> Result<(StatusCode, Bytes), ApiError> {
         let talk = |error: hyper::Error| ApiError::Talk(error.into());
-        let socket = self.room.connect(SOCKET).await.map_err(ApiError::Reach)?;
+        let socket = self
+            .room
+            .connect(API_SOCKET)
+            .await
+            .map_err(ApiError::Reach)?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket))
             .await
             .map_err(talk)?;
@@ -255,7 +259,7 @@ impl<'a> Api<'a> {
         let exchange = async {
             let answer = sender.send_request(request).await.map_err(talk)?;
             let status = answer.status();
-            let body = Limited::new(answer.into_body(), LONGEST);
+            let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
             let body = body.collect().await.map_err(ApiError::Talk)?;
             Ok((status, body.to_bytes()))
         };
@@ -277,7 +281,7 @@ fn encode(body: &impl Serialize) -> Vec<u8> {
 
 /// Firecracker's message, or else the status code.
 fn fault(status: StatusCode, answer: &[u8]) -> String {
-    let words = match serde_json::from_slice::<Fault>(answer) {
+    let words = match serde_json::from_slice::<FaultBody>(answer) {
         Ok(fault) => fault.fault_message,
         Err(_) => status.to_string(),
     };

@@ -1,6 +1,6 @@
 //! Brings a machine from its components to the waiting state: restored from a snapshot, or booted
 //! and stored as a snapshot for the next one. Sends all requests to Firecracker, in order. Entry
-//! point: [`begin`].
+//! point: [`start_machine`].
 
 use std::fs;
 use std::io;
@@ -9,49 +9,55 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ::walls::cgroups::{Available, group_name, is_abandoned};
-use ::walls::machine::Program;
+use ::walls::cgroups::{AvailableControllers, group_name, is_abandoned};
+use ::walls::machine::VmmProgram;
 use tracing::{debug, warn};
 
-use super::api::{self, Api, ApiError, BootSource, Drive, MachineConfig, SnapshotFiles, Vm, Vsock};
+use super::api::{
+    self, ApiError, BootSource, Drive, FirecrackerApi, MachineConfig, SnapshotFiles, VmState, Vsock,
+};
 use super::jail::{self, Jail};
-use super::room::Room;
-use super::snapshot::{Identity, MEMORY, STATE, Snapshot, Snapshots};
+use super::native_walls::{FIRECRACKER_PATH, FirecrackerView, start_firecracker_walls};
+use super::shared_dir::SharedDir;
+use super::snapshot::{
+    FirecrackerSnapshot, FirecrackerSnapshots, MEMORY_FILE, STATE_FILE, SnapshotIdentity,
+};
 use super::vmlinux::Vmlinux;
-use super::vmm::{Vmm, Watch};
-use super::vsock::{self, Announcement, Ports, VsockError};
-use super::walls::{PROGRAM, Sight, around_firecracker};
-use super::{DISK, INITRAMFS, KERNEL, Programs, ROOM, WAKE};
-use crate::backends::contained::own_folder;
+use super::vmm::{Vmm, VmmWatch};
+use super::vsock::{self, MachinePorts, ReadySocket, VsockError};
+use super::{
+    DISK_PATH, FirecrackerPrograms, INITRAMFS_PATH, KERNEL_PATH, SHARED_DIR, WAKE_TIMEOUT,
+};
+use crate::backends::confined_guest::own_folder;
 use crate::backends::machine::initramfs::Initramfs;
-use crate::backends::machine::size::Size;
+use crate::backends::machine::size::MachineSize;
 use crate::backends::machine::step;
 use crate::error::SandboxError;
 use crate::spec::{Backend, SandboxSpec};
 
 /// Firecracker creates its socket in milliseconds.
-const SOCKET: Duration = Duration::from_secs(5);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A boot takes about a second; much longer means that it does not work here.
-const BOOT: Duration = Duration::from_secs(30);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The first vsock address of guests: lower ones are reserved for the host.
-const CID: u32 = 3;
+const GUEST_CID: u32 = 3;
 
 /// The components of a machine.
 #[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) programs: Programs,
+pub(super) struct FirecrackerMachine {
+    pub(super) programs: FirecrackerPrograms,
     pub(super) vmlinux: Vmlinux,
     pub(super) initramfs: Initramfs,
     pub(super) disk: PathBuf,
     pub(super) disk_stamp: String,
-    pub(super) size: Size,
+    pub(super) size: MachineSize,
 }
 
 /// Why a machine did not reach the waiting state.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum BootError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
@@ -67,16 +73,16 @@ enum Trouble {
     Room(#[from] io::Error),
 }
 
-impl Trouble {
+impl BootError {
     /// Whether Firecracker itself refused.
     fn is_refusal(&self) -> bool {
         matches!(self, Self::Api(error) if error.is_refusal())
     }
 }
 
-impl Machine {
-    fn identity<'a>(&'a self, host: &'a str, boot_args: &'a str) -> Identity<'a> {
-        Identity {
+impl FirecrackerMachine {
+    fn identity<'a>(&'a self, host: &'a str, boot_args: &'a str) -> SnapshotIdentity<'a> {
+        SnapshotIdentity {
             kernel: &self.vmlinux.key,
             initramfs: &self.initramfs.key,
             disk: &self.disk_stamp,
@@ -88,17 +94,17 @@ impl Machine {
     }
 
     /// Its files, and their paths for Firecracker.
-    fn files(&self, snapshot: Option<&Snapshot>) -> Vec<(PathBuf, &'static str)> {
+    fn files(&self, snapshot: Option<&FirecrackerSnapshot>) -> Vec<(PathBuf, &'static str)> {
         // A restored machine needs its disk; the kernel and the initramfs are in its memory.
-        let mut files = vec![(self.disk.clone(), DISK)];
+        let mut files = vec![(self.disk.clone(), DISK_PATH)];
         match snapshot {
             Some(snapshot) => files.extend([
                 (snapshot.state.clone(), "/state"),
                 (snapshot.memory.clone(), "/memory"),
             ]),
             None => files.extend([
-                (self.vmlinux.file.clone(), KERNEL),
-                (self.initramfs.file.clone(), INITRAMFS),
+                (self.vmlinux.file.clone(), KERNEL_PATH),
+                (self.initramfs.file.clone(), INITRAMFS_PATH),
             ]),
         }
         files
@@ -142,12 +148,12 @@ fn host() -> String {
 }
 
 /// Returns a waiting machine and its ports.
-pub(super) async fn begin(
+pub(super) async fn start_machine(
     spec: &SandboxSpec,
-    machine: &Machine,
-) -> Result<(Vmm, Ports), SandboxError> {
+    machine: &FirecrackerMachine,
+) -> Result<(Vmm, MachinePorts), SandboxError> {
     let failed = |source| step(Backend::Firecracker, "use the folder of snapshots", source);
-    let snapshots = Snapshots::open(&spec.provisions.cache).map_err(failed)?;
+    let snapshots = FirecrackerSnapshots::open(&spec.provisions.cache).map_err(failed)?;
     let key = machine.identity(&host(), &boot_args()).key();
     if let Some(snapshot) = snapshots.find(&key, machine.size) {
         let mut vmm = start(spec, machine, Some(&snapshot)).await?;
@@ -171,7 +177,7 @@ pub(super) async fn begin(
 }
 
 /// An error and its causes in one line.
-fn words(error: &Trouble) -> String {
+fn words(error: &BootError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -184,8 +190,8 @@ fn words(error: &Trouble) -> String {
 /// Starts Firecracker with access to the files of a machine.
 async fn start(
     spec: &SandboxSpec,
-    machine: &Machine,
-    snapshot: Option<&Snapshot>,
+    machine: &FirecrackerMachine,
+    snapshot: Option<&FirecrackerSnapshot>,
 ) -> Result<Vmm, SandboxError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -195,21 +201,21 @@ async fn start(
         .ok_or_else(|| failed(io::Error::other("`/proc` does not say who this process is")))?;
     let cache = &spec.provisions.cache;
     let files = machine.files(snapshot);
-    let socket = format!("{ROOM}/{}", api::SOCKET);
+    let socket = format!("{SHARED_DIR}/{}", api::API_SOCKET);
     let deadline = spec.deadline().map(|wall| wall + Duration::from_secs(10));
     let programs = &machine.programs;
     if let Some(jailer) = &programs.jailer {
         let memory = machine.size.memory;
-        let group = jail::group(&Available::detect(), &name, memory, &spec.limits);
+        let group = jail::group(&AvailableControllers::detect(), &name, memory, &spec.limits);
         // Includes the process id, so that sandboxes of several host processes differ too.
         let number = (std::process::id() << 10).wrapping_add(number);
         let make = || {
             let jail = Jail::new(cache, &programs.firecracker, name, number, group)?;
-            let furnished = jail.furnish(&files);
+            let furnished = jail.populate(&files);
             if furnished.is_err() {
                 jail.remove();
             }
-            Vmm::jailed(jail, jailer, &socket, &furnished?, deadline)
+            Vmm::start_jailed(jail, jailer, &socket, &furnished?, deadline)
         };
         return make().map_err(failed);
     }
@@ -219,24 +225,24 @@ async fn start(
         Ok(room)
     });
     let room = room.map_err(failed)?;
-    let sight = Sight {
+    let sight = FirecrackerView {
         firecracker: &programs.firecracker,
         kvm: &spec.provisions.machines.kvm,
         files: &files,
         room: &room,
     };
-    let stood = around_firecracker(spec, machine.size, &sight).await;
+    let stood = start_firecracker_walls(spec, machine.size, &sight).await;
     if stood.is_err() {
         let _ = fs::remove_dir_all(&room);
     }
     let (standing, link) = stood?;
-    let program = Program {
-        path: PROGRAM.into(),
+    let program = VmmProgram {
+        path: FIRECRACKER_PATH.into(),
         arguments: ["--id", &name, "--api-sock", &socket]
             .map(str::to_owned)
             .into(),
     };
-    Vmm::walled(standing, link, program, &room).map_err(failed)
+    Vmm::start_walled(standing, link, program, &room).map_err(failed)
 }
 
 /// The shared folders of machines behind native walls; a jail has its own.
@@ -246,9 +252,9 @@ fn rooms(cache: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes the leftovers of dead processes.
-pub(super) fn sweep(cache: &Path) {
-    jail::sweep(cache);
-    if let Ok(snapshots) = Snapshots::open(cache) {
+pub(super) fn remove_stale(cache: &Path) {
+    jail::remove_stale(cache);
+    if let Ok(snapshots) = FirecrackerSnapshots::open(cache) {
         snapshots.make_room();
     }
     let Ok(rooms) = rooms(cache) else { return };
@@ -260,49 +266,55 @@ pub(super) fn sweep(cache: &Path) {
 }
 
 /// Loads the snapshot that Firecracker has access to, and connects to the machine.
-async fn restore(vmm: &mut Vmm) -> Result<Ports, Trouble> {
+async fn restore(vmm: &mut Vmm) -> Result<MachinePorts, BootError> {
     let (room, mut watch) = vmm.parts();
-    let api = Api::new(room);
+    let api = FirecrackerApi::new(room);
     let files = SnapshotFiles {
         state: "/state",
         memory: "/memory",
     };
-    let socket = room.until_it_listens(api::SOCKET);
-    meanwhile(&mut watch, "Firecracker's start", SOCKET, socket).await?;
+    let socket = room.wait_until_listening(api::API_SOCKET);
+    with_timeout(&mut watch, "Firecracker's start", SOCKET_TIMEOUT, socket).await?;
     let load = api.load_snapshot(files);
-    meanwhile(&mut watch, "loading a snapshot", WAKE, load).await?;
-    let meet = vsock::meet(room);
-    meanwhile(&mut watch, "connecting to the machine", WAKE, meet).await
+    with_timeout(&mut watch, "loading a snapshot", WAKE_TIMEOUT, load).await?;
+    let meet = vsock::connect_machine(room);
+    with_timeout(&mut watch, "connecting to the machine", WAKE_TIMEOUT, meet).await
 }
 
 /// Boots a machine, stores it as a snapshot, and connects to it.
 async fn boot(
     vmm: &mut Vmm,
-    machine: &Machine,
-    snapshots: &Snapshots,
+    machine: &FirecrackerMachine,
+    snapshots: &FirecrackerSnapshots,
     key: &str,
-) -> Result<Ports, Trouble> {
+) -> Result<MachinePorts, BootError> {
     let (room, mut watch) = vmm.parts();
-    let api = Api::new(room);
-    let socket = room.until_it_listens(api::SOCKET);
-    meanwhile(&mut watch, "Firecracker's start", SOCKET, socket).await?;
-    let ready = Announcement::expect(room)?;
+    let api = FirecrackerApi::new(room);
+    let socket = room.wait_until_listening(api::API_SOCKET);
+    with_timeout(&mut watch, "Firecracker's start", SOCKET_TIMEOUT, socket).await?;
+    let ready = ReadySocket::expect(room)?;
     let configure = configure(&api, machine);
-    meanwhile(&mut watch, "making a machine", WAKE, configure).await?;
-    meanwhile(&mut watch, "starting a machine", WAKE, api.start()).await?;
-    meanwhile(&mut watch, "booting a machine", BOOT, ready.heard()).await?;
-    match keep(&api, room, snapshots, key).await {
+    with_timeout(&mut watch, "making a machine", WAKE_TIMEOUT, configure).await?;
+    with_timeout(&mut watch, "starting a machine", WAKE_TIMEOUT, api.start()).await?;
+    with_timeout(
+        &mut watch,
+        "booting a machine",
+        BOOT_TIMEOUT,
+        ready.wait_for_connection(),
+    )
+    .await?;
+    match store_snapshot(&api, room, snapshots, key).await {
         Ok(()) => debug!(%key, "snapshot stored"),
         // The machine works without a snapshot too; the next one boots again.
         Err(error) => warn!(%key, error = %words(&error), "cannot store a snapshot"),
     }
-    let resume = api.set(Vm::Resumed);
-    meanwhile(&mut watch, "resuming a machine", WAKE, resume).await?;
-    let meet = vsock::meet(room);
-    meanwhile(&mut watch, "connecting to the machine", WAKE, meet).await
+    let resume = api.set(VmState::Resumed);
+    with_timeout(&mut watch, "resuming a machine", WAKE_TIMEOUT, resume).await?;
+    let meet = vsock::connect_machine(room);
+    with_timeout(&mut watch, "connecting to the machine", WAKE_TIMEOUT, meet).await
 }
 
-async fn configure(api: &Api<'_>, machine: &Machine) -> Result<(), ApiError> {
+async fn configure(api: &FirecrackerApi<'_>, machine: &FirecrackerMachine) -> Result<(), ApiError> {
     let instance = api.instance().await?;
     debug!(
         state = instance.state,
@@ -317,38 +329,46 @@ async fn configure(api: &Api<'_>, machine: &Machine) -> Result<(), ApiError> {
     })
     .await?;
     api.boot_source(&BootSource {
-        kernel_image_path: KERNEL.into(),
-        initrd_path: INITRAMFS.into(),
+        kernel_image_path: KERNEL_PATH.into(),
+        initrd_path: INITRAMFS_PATH.into(),
         boot_args: boot_args(),
     })
     .await?;
     api.drive(&Drive {
         drive_id: "image".into(),
-        path_on_host: DISK.into(),
+        path_on_host: DISK_PATH.into(),
         is_root_device: false,
         is_read_only: true,
     })
     .await?;
     api.vsock(&Vsock {
-        guest_cid: CID,
-        uds_path: format!("{ROOM}/{}", vsock::DEVICE),
+        guest_cid: GUEST_CID,
+        uds_path: format!("{SHARED_DIR}/{}", vsock::DEVICE_SOCKET),
     })
     .await?;
     api.entropy().await
 }
 
 /// Takes a snapshot of a waiting machine. It stays paused.
-async fn keep(api: &Api<'_>, room: &Room, snapshots: &Snapshots, key: &str) -> Result<(), Trouble> {
+async fn store_snapshot(
+    api: &FirecrackerApi<'_>,
+    room: &SharedDir,
+    snapshots: &FirecrackerSnapshots,
+    key: &str,
+) -> Result<(), BootError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    api.set(Vm::Paused).await?;
-    let (state, memory) = (format!("{ROOM}/{STATE}"), format!("{ROOM}/{MEMORY}"));
+    api.set(VmState::Paused).await?;
+    let (state, memory) = (
+        format!("{SHARED_DIR}/{STATE_FILE}"),
+        format!("{SHARED_DIR}/{MEMORY_FILE}"),
+    );
     let files = SnapshotFiles {
         state: &state,
         memory: &memory,
     };
-    let made = Snapshot {
-        state: room.path().join(STATE),
-        memory: room.path().join(MEMORY),
+    let made = FirecrackerSnapshot {
+        state: room.path().join(STATE_FILE),
+        memory: room.path().join(MEMORY_FILE),
     };
     api.create_snapshot(files).await?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -360,25 +380,25 @@ async fn keep(api: &Api<'_>, room: &Room, snapshots: &Snapshots, key: &str) -> R
 }
 
 /// Runs a step with Firecracker; fails if Firecracker ends meanwhile or the step times out.
-async fn meanwhile<T, E>(
-    watch: &mut Watch<'_>,
+async fn with_timeout<T, E>(
+    watch: &mut VmmWatch<'_>,
     what: &'static str,
     patience: Duration,
     work: impl Future<Output = Result<T, E>>,
-) -> Result<T, Trouble>
+) -> Result<T, BootError>
 where
-    Trouble: From<E>,
+    BootError: From<E>,
 {
     /// A closed connection is seen before the end of the process, which gives the reason.
-    const LAST_WORDS: Duration = Duration::from_secs(1);
+    const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(1);
     let done = tokio::select! {
-        done = work => done.map_err(Trouble::from),
+        done = work => done.map_err(BootError::from),
         ended = watch.ended() => return Err(ended.into()),
-        () = tokio::time::sleep(patience) => return Err(Trouble::Late { what, patience }),
+        () = tokio::time::sleep(patience) => return Err(BootError::Late { what, patience }),
     };
     match done {
         Err(error) if !error.is_refusal() => {
-            match tokio::time::timeout(LAST_WORDS, watch.ended()).await {
+            match tokio::time::timeout(EXIT_GRACE_PERIOD, watch.ended()).await {
                 Ok(ended) => Err(ended.into()),
                 Err(_) => Err(error),
             }

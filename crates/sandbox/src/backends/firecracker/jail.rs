@@ -13,19 +13,19 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid, chown};
-use walls::cgroups::{Available, Controller, is_abandoned};
-use walls::plan::GroupVersion;
+use walls::cgroups::{AvailableControllers, Controller, is_abandoned};
+use walls::plan::CgroupVersion;
 
-use super::ROOM;
-use crate::backends::contained::own_folder;
-use crate::limits::Limits;
+use super::SHARED_DIR;
+use crate::backends::confined_guest::own_folder;
+use crate::limits::SandboxLimits;
 
 /// First host user id of jailed machines: far above any real user, below the sign bit, and not used
 /// by native sandboxes.
-const FIRST: u32 = 0x7200_0000;
+const FIRST_JAIL_UID: u32 = 0x7200_0000;
 
 /// Memory that Firecracker needs in addition to its machine's memory.
-pub(super) const OVERHEAD: u64 = 64 << 20;
+pub(super) const MEMORY_OVERHEAD_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Jail {
@@ -33,12 +33,12 @@ pub(super) struct Jail {
     base: PathBuf,
     firecracker: PathBuf,
     user: u32,
-    group: Option<Group>,
+    group: Option<JailCgroup>,
 }
 
 /// A cgroup that the jailer creates and this program removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct JailCgroup {
     folder: PathBuf,
     /// The path below the mount point, as the jailer expects it.
     parent: String,
@@ -53,12 +53,12 @@ impl Jail {
         firecracker: &Path,
         name: String,
         number: u32,
-        group: Option<Group>,
+        group: Option<JailCgroup>,
     ) -> io::Result<Self> {
         Ok(Self {
             base: own_folder(&base(cache))?,
             firecracker: firecracker.to_owned(),
-            user: FIRST + (number & 0x00ff_ffff),
+            user: FIRST_JAIL_UID + (number & 0x00ff_ffff),
             name,
             group,
         })
@@ -102,14 +102,14 @@ impl Jail {
 
     /// Makes the root with these files in it, and the shared folder, which is the only one that the
     /// jailed user owns.
-    pub(super) fn furnish(&self, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
+    pub(super) fn populate(&self, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
         let root = self.root();
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o755).create(&root)?;
         for (source, name) in files {
-            link(source, &root.join(name.trim_start_matches('/')))?;
+            link_or_copy(source, &root.join(name.trim_start_matches('/')))?;
         }
-        let room = root.join(ROOM.trim_start_matches('/'));
+        let room = root.join(SHARED_DIR.trim_start_matches('/'));
         fs::DirBuilder::new().mode(0o700).create(&room)?;
         let (uid, gid) = (Uid::from_raw(self.user), Gid::from_raw(self.user));
         chown(&room, Some(uid), Some(gid))?;
@@ -131,7 +131,7 @@ fn base(cache: &Path) -> PathBuf {
 }
 
 /// Removes the jails of dead processes. Cgroups are removed elsewhere.
-pub(super) fn sweep(cache: &Path) {
+pub(super) fn remove_stale(cache: &Path) {
     for program in fs::read_dir(base(cache)).into_iter().flatten().flatten() {
         for jail in fs::read_dir(program.path()).into_iter().flatten().flatten() {
             if jail.file_name().to_str().is_some_and(is_abandoned) {
@@ -142,7 +142,7 @@ pub(super) fn sweep(cache: &Path) {
 }
 
 /// Hard-links a file; copies it if the jail is on another file system.
-fn link(source: &Path, target: &Path) -> io::Result<()> {
+fn link_or_copy(source: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(source, target) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             fs::copy(source, target).map(drop)
@@ -154,15 +154,15 @@ fn link(source: &Path, target: &Path) -> io::Result<()> {
 /// The cgroup of a jail, if one version 2 cgroup has both controllers. Otherwise only the machine's
 /// size and the walls inside it enforce the limits.
 pub(super) fn group(
-    available: &Available,
+    available: &AvailableControllers,
     name: &str,
     memory: u64,
-    limits: &Limits,
-) -> Option<Group> {
-    let memory_home = available.home(Controller::Memory)?;
-    let cpu_home = available.home(Controller::Cpu)?;
+    limits: &SandboxLimits,
+) -> Option<JailCgroup> {
+    let memory_home = available.parent(Controller::Memory)?;
+    let cpu_home = available.parent(Controller::Cpu)?;
     let is_one = memory_home.folder == cpu_home.folder;
-    if memory_home.version != GroupVersion::V2 || !is_one {
+    if memory_home.version != CgroupVersion::V2 || !is_one {
         return None;
     }
     let mounts = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
@@ -171,11 +171,11 @@ pub(super) fn group(
         .find_map(|mount| memory_home.folder.strip_prefix(mount).ok())?;
     const PERIOD: u64 = 100_000;
     let quota = ((limits.cpus * PERIOD as f64) as u64).max(1000);
-    Some(Group {
+    Some(JailCgroup {
         folder: memory_home.folder.join(name),
         parent: parent.to_str()?.to_owned(),
         settings: vec![
-            format!("memory.max={}", memory + OVERHEAD),
+            format!("memory.max={}", memory + MEMORY_OVERHEAD_BYTES),
             format!("cpu.max={quota} {PERIOD}"),
         ],
     })
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn jail(place: &Path, group: Option<Group>) -> Jail {
+    fn jail(place: &Path, group: Option<JailCgroup>) -> Jail {
         let firecracker = Path::new("/opt/firecracker-v1.13.1");
         Jail::new(place, firecracker, "hotcell-1-2-3-4".into(), 5, group).unwrap()
     }
@@ -220,7 +220,7 @@ mod tests {
              --gid 1912602629 --chroot-base-dir {}",
             base.display()
         );
-        let check = |group: Option<Group>, options: &str| {
+        let check = |group: Option<JailCgroup>, options: &str| {
             let said = jail(place.path(), group)
                 .arguments("/room/api.sock")
                 .join(" ");
@@ -230,17 +230,20 @@ mod tests {
             );
         };
         check(None, "");
-        let limits = Limits {
+        let limits = SandboxLimits {
             cpus: 1.5,
-            ..Limits::default()
+            ..SandboxLimits::default()
         };
-        let available = Available::unified("/sys/fs/cgroup/user.slice");
+        let available = AvailableControllers::with_unified_parent("/sys/fs/cgroup/user.slice");
         check(
             group(&available, "n", 1 << 20, &limits),
             " --cgroup-version 2 --parent-cgroup user.slice --cgroup memory.max=68157440 \
              --cgroup cpu.max=150000 100000",
         );
-        assert_eq!(group(&Available::default(), "n", 1, &limits), None);
+        assert_eq!(
+            group(&AvailableControllers::default(), "n", 1, &limits),
+            None
+        );
     }
 
     #[test]
@@ -249,7 +252,7 @@ mod tests {
             // Only root can change the owner of a folder. Ordinary users get an error; they do not
             // use jails.
             let place = tempfile::tempdir().unwrap();
-            let refused = jail(place.path(), None).furnish(&[]).unwrap_err();
+            let refused = jail(place.path(), None).populate(&[]).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
             return;
         }
@@ -257,7 +260,7 @@ mod tests {
         let disk = place.path().join("disk");
         fs::write(&disk, "disk").unwrap();
         let jail = jail(place.path(), None);
-        let room = jail.furnish(&[(disk.clone(), "/disk")]).unwrap();
+        let room = jail.populate(&[(disk.clone(), "/disk")]).unwrap();
         let expect = place
             .path()
             .join("firecracker/jails/firecracker-v1.13.1/hotcell-1-2-3-4/root");

@@ -4,9 +4,9 @@
 use std::io;
 
 /// Magic number of the frame.
-pub(super) const MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
+pub(super) const LEGACY_MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 
-const BLOCK: usize = 8 << 20;
+const MAX_BLOCK_BYTES: usize = 8 << 20;
 
 /// Unpacks a frame without its magic number, up to `longest` bytes. Data that cannot be another
 /// block ends it: the kernel's build appends the length to the frame.
@@ -18,7 +18,7 @@ pub(super) fn unpack(mut packed: &[u8], longest: usize) -> io::Result<Vec<u8>> {
             break;
         }
         let (block, after) = rest.split_at(length);
-        let most = longest.min(out.len() + BLOCK);
+        let most = longest.min(out.len() + MAX_BLOCK_BYTES);
         unpack_block(block, &mut out, most)?;
         packed = after;
     }
@@ -34,7 +34,7 @@ fn unpack_block(block: &[u8], out: &mut Vec<u8>, most: usize) -> io::Result<()> 
         let literals = input.length(token >> 4)?;
         let bytes = input.take(literals)?;
         if out.len() + literals > most {
-            return Err(broken());
+            return Err(invalid_data());
         }
         out.extend_from_slice(bytes);
         if input.0.is_empty() {
@@ -43,7 +43,7 @@ fn unpack_block(block: &[u8], out: &mut Vec<u8>, most: usize) -> io::Result<()> 
         let distance = usize::from(u16::from_le_bytes([input.byte()?, input.byte()?]));
         let length = input.length(token & 15)? + 4;
         if distance == 0 || distance > out.len() - begin || out.len() + length > most {
-            return Err(broken());
+            return Err(invalid_data());
         }
         // Byte by byte, because the copy may overlap its own output.
         let from = out.len() - distance;
@@ -57,13 +57,13 @@ struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
     fn byte(&mut self) -> io::Result<u8> {
-        let (byte, rest) = self.0.split_first().ok_or_else(broken)?;
+        let (byte, rest) = self.0.split_first().ok_or_else(invalid_data)?;
         self.0 = rest;
         Ok(*byte)
     }
 
     fn take(&mut self, length: usize) -> io::Result<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(broken)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(invalid_data)?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -84,7 +84,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn broken() -> io::Error {
+fn invalid_data() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "broken LZ4 data")
 }
 
@@ -110,7 +110,7 @@ mod tests {
             let packed = lz4.wait_with_output().unwrap().stdout;
             writer.join().unwrap();
             let (magic, rest) = packed.split_first_chunk::<4>().unwrap();
-            assert_eq!(*magic, MAGIC);
+            assert_eq!(*magic, LEGACY_MAGIC);
             assert!(unpack(rest, 64 << 20).unwrap() == content);
         };
         check(b"x");

@@ -3,7 +3,7 @@
 //! the memory, which all machines started from it map copy-on-write.
 //!
 //! The content of these files is executed, so they belong to this user alone and are read-only, and
-//! Firecracker gets them by links to the files, never by their folder. Entry type: [`Snapshots`].
+//! Firecracker gets them by links to the files, never by their folder. Entry type: [`FirecrackerSnapshots`].
 
 use std::fs;
 use std::io;
@@ -12,26 +12,26 @@ use std::path::{Path, PathBuf};
 
 use walls::cgroups::is_abandoned;
 
-use crate::backends::contained::own_folder;
+use crate::backends::confined_guest::own_folder;
 use crate::backends::machine::key;
-use crate::backends::machine::size::Size;
+use crate::backends::machine::size::MachineSize;
 
 /// Names of the two files.
-pub(super) const STATE: &str = "state";
-pub(super) const MEMORY: &str = "memory";
+pub(super) const STATE_FILE: &str = "state";
+pub(super) const MEMORY_FILE: &str = "memory";
 
 /// Number of snapshots to keep. If there are more, the oldest are removed, since each contains the
 /// whole memory of a machine.
-const KEPT: usize = 8;
+const MAX_SNAPSHOTS: usize = 8;
 
 /// Everything that must match for a snapshot to be usable.
 #[derive(Debug, Clone)]
-pub(super) struct Identity<'a> {
+pub(super) struct SnapshotIdentity<'a> {
     pub(super) kernel: &'a str,
     pub(super) initramfs: &'a str,
     /// The fingerprint of the disk file.
     pub(super) disk: &'a str,
-    pub(super) size: Size,
+    pub(super) size: MachineSize,
     /// Firecracker's version: it refuses snapshots of another release.
     pub(super) version: &'a str,
     /// Kernel and processor of the host, which are part of the state.
@@ -40,7 +40,7 @@ pub(super) struct Identity<'a> {
     pub(super) boot_args: &'a str,
 }
 
-impl Identity<'_> {
+impl SnapshotIdentity<'_> {
     pub(super) fn key(&self) -> String {
         key(&[
             self.kernel.to_owned(),
@@ -56,29 +56,29 @@ impl Identity<'_> {
 
 /// The folder of snapshots.
 #[derive(Debug, Clone)]
-pub(super) struct Snapshots {
+pub(super) struct FirecrackerSnapshots {
     folder: PathBuf,
 }
 
 /// The files of a complete snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Snapshot {
+pub(super) struct FirecrackerSnapshot {
     pub(super) state: PathBuf,
     pub(super) memory: PathBuf,
 }
 
-impl Snapshots {
+impl FirecrackerSnapshots {
     pub(super) fn open(cache: &Path) -> io::Result<Self> {
         let folder = own_folder(&cache.join("firecracker").join("snapshots"))?;
         Ok(Self { folder })
     }
 
     /// Finds a snapshot with complete memory.
-    pub(super) fn find(&self, key: &str, size: Size) -> Option<Snapshot> {
+    pub(super) fn find(&self, key: &str, size: MachineSize) -> Option<FirecrackerSnapshot> {
         let folder = self.folder.join(key);
-        let snapshot = Snapshot {
-            state: folder.join(STATE),
-            memory: folder.join(MEMORY),
+        let snapshot = FirecrackerSnapshot {
+            state: folder.join(STATE_FILE),
+            memory: folder.join(MEMORY_FILE),
         };
         let is_own = |path: &Path| {
             fs::symlink_metadata(path).is_ok_and(|found| {
@@ -93,11 +93,16 @@ impl Snapshots {
 
     /// Moves the files that Firecracker has just made into the cache. If another process was
     /// faster, its snapshot is kept and this one is removed.
-    pub(super) fn publish(&self, key: &str, draft: &str, made: &Snapshot) -> io::Result<()> {
+    pub(super) fn publish(
+        &self,
+        key: &str,
+        draft: &str,
+        made: &FirecrackerSnapshot,
+    ) -> io::Result<()> {
         let folder = self.folder.join(format!(".{draft}"));
         fs::create_dir(&folder)?;
         let taken = (|| {
-            for (from, name) in [(&made.state, STATE), (&made.memory, MEMORY)] {
+            for (from, name) in [(&made.state, STATE_FILE), (&made.memory, MEMORY_FILE)] {
                 if !fs::symlink_metadata(from)?.is_file() {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
@@ -111,7 +116,7 @@ impl Snapshots {
             fs::rename(&folder, self.folder.join(key))
         })();
         match taken {
-            Err(error) if is_taken(&error) => {
+            Err(error) if exists_already(&error) => {
                 let _ = fs::remove_dir_all(&folder);
                 Ok(())
             }
@@ -149,14 +154,14 @@ impl Snapshots {
             }
         }
         all.sort();
-        let excess = all.len().saturating_sub(KEPT);
+        let excess = all.len().saturating_sub(MAX_SNAPSHOTS);
         for (_, folder) in all.drain(..excess) {
             let _ = fs::remove_dir_all(folder);
         }
     }
 }
 
-fn is_taken(error: &io::Error) -> bool {
+fn exists_already(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty
@@ -167,13 +172,13 @@ fn is_taken(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size {
+    const SIZE: MachineSize = MachineSize {
         memory: 4,
         processors: 1,
     };
 
-    fn make(folder: &Path, memory: &str) -> Snapshot {
-        let made = Snapshot {
+    fn make(folder: &Path, memory: &str) -> FirecrackerSnapshot {
+        let made = FirecrackerSnapshot {
             state: folder.join("made-state"),
             memory: folder.join("made-memory"),
         };
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn a_snapshot_is_found_whole_and_read_only_or_not_at_all() {
         let place = tempfile::tempdir().unwrap();
-        let snapshots = Snapshots::open(place.path()).unwrap();
+        let snapshots = FirecrackerSnapshots::open(place.path()).unwrap();
         assert_eq!(snapshots.find("k", SIZE), None);
         let made = make(place.path(), "1234");
         snapshots.publish("k", "one", &made).unwrap();
@@ -197,7 +202,7 @@ mod tests {
             .publish("k", "two", &make(place.path(), "5678"))
             .unwrap();
         assert_eq!(fs::read_to_string(&found.memory).unwrap(), "1234");
-        let larger = Size { memory: 5, ..SIZE };
+        let larger = MachineSize { memory: 5, ..SIZE };
         assert_eq!(snapshots.find("k", larger), None);
         fs::set_permissions(&found.state, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(snapshots.find("k", SIZE), None);
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn a_link_is_no_snapshot() {
         let place = tempfile::tempdir().unwrap();
-        let snapshots = Snapshots::open(place.path()).unwrap();
+        let snapshots = FirecrackerSnapshots::open(place.path()).unwrap();
         let made = make(place.path(), "1234");
         fs::remove_file(&made.state).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &made.state).unwrap();
@@ -221,8 +226,8 @@ mod tests {
     #[test]
     fn the_oldest_make_room() {
         let place = tempfile::tempdir().unwrap();
-        let snapshots = Snapshots::open(place.path()).unwrap();
-        for number in 0..KEPT + 3 {
+        let snapshots = FirecrackerSnapshots::open(place.path()).unwrap();
+        for number in 0..MAX_SNAPSHOTS + 3 {
             let made = make(place.path(), "1234");
             let key = format!("{number:02}");
             snapshots
@@ -239,7 +244,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_another_snapshot() {
-        let one = Identity {
+        let one = SnapshotIdentity {
             kernel: "k",
             initramfs: "i",
             disk: "d",
@@ -249,32 +254,32 @@ mod tests {
             boot_args: "b",
         };
         let others = [
-            Identity {
+            SnapshotIdentity {
                 kernel: "x",
                 ..one.clone()
             },
-            Identity {
+            SnapshotIdentity {
                 initramfs: "x",
                 ..one.clone()
             },
-            Identity {
+            SnapshotIdentity {
                 disk: "x",
                 ..one.clone()
             },
-            Identity {
+            SnapshotIdentity {
                 version: "1.14.0",
                 ..one.clone()
             },
-            Identity {
+            SnapshotIdentity {
                 host: "x",
                 ..one.clone()
             },
-            Identity {
+            SnapshotIdentity {
                 boot_args: "x",
                 ..one.clone()
             },
-            Identity {
-                size: Size { memory: 8, ..SIZE },
+            SnapshotIdentity {
+                size: MachineSize { memory: 8, ..SIZE },
                 ..one.clone()
             },
         ];

@@ -6,13 +6,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::lz4;
-use crate::backends::contained::own_folder;
+use crate::backends::confined_guest::own_folder;
 use crate::backends::machine::{key, stamp};
 
 /// Size limit of a kernel, packed or not.
-const LONGEST: usize = 256 << 20;
+const MAX_KERNEL_BYTES: usize = 256 << 20;
 
-const ELF: &[u8] = b"\x7fELF";
+const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// An unpacked kernel, and a key that identifies it.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(super) fn vmlinux(cache: &Path, kernel: &Path) -> io::Result<Vmlinux> {
     let file = folder.join(format!("vmlinux-{key}"));
     if !file.is_file() {
         let mut packed = Vec::new();
-        let most = LONGEST as u64;
+        let most = MAX_KERNEL_BYTES as u64;
         File::open(kernel)?.take(most).read_to_end(&mut packed)?;
         let unpacked = unpack(&packed)?;
         let draft = folder.join(format!(".vmlinux-{}-{key}", std::process::id()));
@@ -41,29 +41,33 @@ pub(super) fn vmlinux(cache: &Path, kernel: &Path) -> io::Result<Vmlinux> {
 
 /// Converts any kernel file to ELF.
 fn unpack(kernel: &[u8]) -> io::Result<Vec<u8>> {
-    if kernel.starts_with(ELF) {
+    if kernel.starts_with(ELF_MAGIC) {
         return Ok(kernel.to_vec());
     }
     let payload = payload(kernel).ok_or_else(|| wrong("it is neither ELF nor a `bzImage`"))?;
     let unpacked = match payload {
-        _ if payload.starts_with(&lz4::MAGIC) => lz4::unpack(&payload[4..], LONGEST)?,
-        [0x1f, 0x8b, ..] => read(flate2::read::GzDecoder::new(payload))?,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            read(ruzstd::decoding::StreamingDecoder::new(payload).map_err(io::Error::other)?)?
+        _ if payload.starts_with(&lz4::LEGACY_MAGIC) => {
+            lz4::unpack(&payload[4..], MAX_KERNEL_BYTES)?
         }
-        _ if payload.starts_with(ELF) => payload.to_vec(),
+        [0x1f, 0x8b, ..] => read_bounded(flate2::read::GzDecoder::new(payload))?,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => read_bounded(
+            ruzstd::decoding::StreamingDecoder::new(payload).map_err(io::Error::other)?,
+        )?,
+        _ if payload.starts_with(ELF_MAGIC) => payload.to_vec(),
         _ => return Err(wrong("it is packed in a way that is not known here")),
     };
-    if unpacked.starts_with(ELF) {
+    if unpacked.starts_with(ELF_MAGIC) {
         Ok(unpacked)
     } else {
         Err(wrong("what is in it is no kernel"))
     }
 }
 
-fn read(unpacking: impl Read) -> io::Result<Vec<u8>> {
+fn read_bounded(unpacking: impl Read) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
-    unpacking.take(LONGEST as u64).read_to_end(&mut unpacked)?;
+    unpacking
+        .take(MAX_KERNEL_BYTES as u64)
+        .read_to_end(&mut unpacked)?;
     Ok(unpacked)
 }
 
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn kernels_are_unpacked_however_they_are_packed() {
-        let elf = [ELF, &[7; 20]].concat();
+        let elf = [ELF_MAGIC, &[7; 20]].concat();
         let check = |kernel: &[u8], expect: Result<&[u8], &str>| match (unpack(kernel), expect) {
             (Ok(found), Ok(expect)) => assert_eq!(found, expect),
             (Err(error), Err(expect)) => {
@@ -122,7 +126,7 @@ mod tests {
         gzip.write_all(&elf).unwrap();
         check(&packed(&gzip.finish().unwrap()), Ok(&elf));
         // Literals only, with the length after the frame.
-        let mut lz4 = lz4::MAGIC.to_vec();
+        let mut lz4 = lz4::LEGACY_MAGIC.to_vec();
         lz4.extend_from_slice(&26u32.to_le_bytes());
         lz4.extend_from_slice(&[0xf0, 24 - 15]);
         lz4.extend_from_slice(&elf);
@@ -131,7 +135,7 @@ mod tests {
         check(b"", Err("neither"));
         check(&[0; 4096], Err("neither"));
         check(&packed(b"\xfd7zXZ"), Err("not known here"));
-        let mut text = lz4::MAGIC.to_vec();
+        let mut text = lz4::LEGACY_MAGIC.to_vec();
         text.extend_from_slice(&[2, 0, 0, 0, 0x10, b'a']);
         check(&packed(&text), Err("no kernel"));
         let mut short = packed(&elf);
@@ -143,9 +147,9 @@ mod tests {
     /// appended.
     #[test]
     fn the_kernel_of_this_machine_is_unpacked() {
-        use crate::backends::machine::kernel::Kernel;
-        let machines = crate::provisions::Provisions::default().machines;
-        let found = Kernel::find(&machines, crate::spec::Backend::Firecracker);
+        use crate::backends::machine::kernel::VmKernel;
+        let machines = crate::backend_config::BackendConfig::default().machines;
+        let found = VmKernel::find(&machines, crate::spec::Backend::Firecracker);
         let kernel = found.expect("hint: apt install linux-image-cloud-amd64");
         let packed = fs::read(&kernel.image).unwrap();
         let (_, length) = payload(&packed).unwrap().split_last_chunk::<4>().unwrap();

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use walls::machine::{Ending, Errand, Program};
+use walls::machine::{HelperTask, ProgramExit, VmmProgram};
 use walls::plan;
 
 use super::jail::Jail;
-use super::room::Room;
-use crate::backends::{Standing as _, child, native};
+use super::shared_dir::SharedDir;
+use crate::backends::{RunningWalls as _, child, native};
 use crate::guest_program;
-use crate::starting;
+use crate::start_progress;
 
 /// How long the warden may take to end after its link is closed.
 const WARDEN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,38 +26,42 @@ const WARDEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// A Firecracker process. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Vmm {
-    room: Room,
+    room: SharedDir,
     /// Receives how the process ended. Closing it ends the process.
     link: Option<UnixStream>,
-    holder: Holder,
+    holder: VmmConfinement,
 }
 
 #[derive(Debug)]
-enum Holder {
+enum VmmConfinement {
     Jail {
         jail: Jail,
         warden: Option<Child>,
     },
     Walls {
-        standing: native::Standing,
+        standing: native::NativeWalls,
         folder: PathBuf,
     },
 }
 
 /// Firecracker ended by itself.
 #[derive(Debug, thiserror::Error)]
-pub(super) struct Ended(Option<Ending>);
+pub(super) struct Ended(Option<ProgramExit>);
 
 impl fmt::Display for Ended {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             None => write!(formatter, "Firecracker ended without a report"),
-            Some(ending) if ending.said.is_empty() => {
-                write!(formatter, "Firecracker ended ({})", ending.status)
+            Some(receive_exit) if receive_exit.last_stderr_line.is_empty() => {
+                write!(formatter, "Firecracker ended ({})", receive_exit.status)
             }
-            Some(ending) => {
-                let said: String = ending.said.chars().take(300).collect();
-                write!(formatter, "Firecracker ended ({}): {said}", ending.status)
+            Some(receive_exit) => {
+                let said: String = receive_exit.last_stderr_line.chars().take(300).collect();
+                write!(
+                    formatter,
+                    "Firecracker ended ({}): {said}",
+                    receive_exit.status
+                )
             }
         }
     }
@@ -66,7 +70,7 @@ impl fmt::Display for Ended {
 impl Vmm {
     /// Starts Firecracker in a jail that has its files already. The warden puts it into its own pid
     /// and network namespaces, which the jailer does not do.
-    pub(super) fn jailed(
+    pub(super) fn start_jailed(
         jail: Jail,
         jailer: &Path,
         api_socket: &str,
@@ -82,70 +86,71 @@ impl Vmm {
             .stderr(Stdio::null())
             .spawn()?;
         let mut vmm = Self {
-            room: Room::open(room)?,
+            room: SharedDir::open(room)?,
             link: None,
-            holder: Holder::Jail {
+            holder: VmmConfinement::Jail {
                 warden: Some(warden),
                 jail,
             },
         };
-        let Holder::Jail { jail, .. } = &vmm.holder else {
+        let VmmConfinement::Jail { jail, .. } = &vmm.holder else {
             unreachable!("made just above")
         };
-        let errand = Errand {
-            program: Some(Program {
+        let errand = HelperTask {
+            program: Some(VmmProgram {
                 path: jailer.to_owned(),
                 arguments: jail.arguments(api_socket),
             }),
             folder: None,
         };
         errand.send(&link, &[])?;
-        vmm.link = Some(listen(link)?);
+        vmm.link = Some(into_async(link)?);
         Ok(vmm)
     }
 
     /// Starts Firecracker behind running native walls that are still empty.
-    pub(super) fn walled(
-        standing: native::Standing,
+    pub(super) fn start_walled(
+        standing: native::NativeWalls,
         link: UnixStream,
-        program: Program,
+        program: VmmProgram,
         room: &Path,
     ) -> io::Result<Self> {
         let mut vmm = Self {
-            room: Room::open(room)?,
+            room: SharedDir::open(room)?,
             link: None,
-            holder: Holder::Walls {
+            holder: VmmConfinement::Walls {
                 standing,
                 folder: room.to_owned(),
             },
         };
         let link = link.into_std()?;
         link.set_nonblocking(false)?;
-        let errand = Errand {
+        let errand = HelperTask {
             program: Some(program),
             folder: None,
         };
         errand.send(&link, &[])?;
-        vmm.link = Some(listen(link)?);
+        vmm.link = Some(into_async(link)?);
         Ok(vmm)
     }
 
     /// The shared folder, and a watch for the end of the process.
-    pub(super) fn parts(&mut self) -> (&Room, Watch<'_>) {
-        (&self.room, Watch(self.link.as_mut()))
+    pub(super) fn parts(&mut self) -> (&SharedDir, VmmWatch<'_>) {
+        (&self.room, VmmWatch(self.link.as_mut()))
     }
 
     /// Ends it, and waits until all of its parts are gone.
     pub(super) async fn end(&mut self) {
         self.link = None;
         match &mut self.holder {
-            Holder::Jail { jail, warden } => {
+            VmmConfinement::Jail { jail, warden } => {
                 if let Some(mut warden) = warden.take() {
-                    child::aside(move || child::end_within(&mut warden, WARDEN_TIMEOUT)).await;
+                    child::run_on_thread(move || child::wait_or_kill(&mut warden, WARDEN_TIMEOUT))
+                        .await;
                 }
                 jail.remove();
             }
-            Holder::Walls { standing, folder } => {
+            VmmConfinement::Walls { standing, folder } => {
                 standing.take_down().await;
                 let _ = std::fs::remove_dir_all(folder);
             }
@@ -155,13 +160,13 @@ impl Vmm {
 
 /// Watches for Firecracker's end.
 #[derive(Debug)]
-pub(super) struct Watch<'a>(Option<&'a mut UnixStream>);
+pub(super) struct VmmWatch<'a>(Option<&'a mut UnixStream>);
 
-impl Watch<'_> {
+impl VmmWatch<'_> {
     /// Waits until Firecracker ends by itself.
     pub(super) async fn ended(&mut self) -> Ended {
         match &mut self.0 {
-            Some(link) => Ended(ending(link).await.ok()),
+            Some(link) => Ended(receive_exit(link).await.ok()),
             None => Ended(None),
         }
     }
@@ -171,32 +176,32 @@ impl Drop for Vmm {
     fn drop(&mut self) {
         self.link = None;
         match &mut self.holder {
-            Holder::Jail { warden, .. } => {
+            VmmConfinement::Jail { warden, .. } => {
                 // The warden ends by itself now, but it must be reaped. The jail is removed by a
                 // later start.
                 if let Some(mut warden) = warden.take() {
-                    starting::take_down_aside(move || {
-                        child::end_within(&mut warden, WARDEN_TIMEOUT);
+                    start_progress::take_down_on_thread(move || {
+                        child::wait_or_kill(&mut warden, WARDEN_TIMEOUT);
                     });
                 }
             }
-            Holder::Walls { folder, .. } => {
+            VmmConfinement::Walls { folder, .. } => {
                 let _ = std::fs::remove_dir_all(folder);
             }
         }
     }
 }
 
-fn listen(link: StdUnixStream) -> io::Result<UnixStream> {
+fn into_async(link: StdUnixStream) -> io::Result<UnixStream> {
     link.set_nonblocking(true)?;
     UnixStream::from_std(link)
 }
 
-async fn ending(link: &mut UnixStream) -> io::Result<Ending> {
+async fn receive_exit(link: &mut UnixStream) -> io::Result<ProgramExit> {
     /// The message is one line of text.
-    const LONGEST: u32 = 64 * 1024;
+    const MAX_EXIT_BYTES: u32 = 64 * 1024;
     let length = link.read_u32_le().await?;
-    if length > LONGEST {
+    if length > MAX_EXIT_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut framed = length.to_le_bytes().to_vec();

@@ -1,21 +1,21 @@
 //! The sandbox as `runsc` reads it: the parts of an OCI `config.json` that are used here. Plain
-//! data, made from a spec; touches nothing. Entry point: [`Config::new`].
+//! data, made from a spec; touches nothing. Entry point: [`OciConfig::new`].
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use walls::plan::Fitting;
+use walls::plan::RootEntry;
 
-use super::enclosure::ROOT;
-use crate::backends::contained::GUEST_INSIDE;
-use crate::backends::furnishing::{HOSTNAME, furnishing};
-use crate::backends::native::planning::GUEST_PIDS;
-use crate::limits::Limits;
-use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
+use super::runsc_walls::SANDBOX_ROOT;
+use crate::backends::confined_guest::GUEST_PATH;
+use crate::backends::native::wall_plan::GUEST_PIDS;
+use crate::backends::root_entries::{HOSTNAME, root_entries};
+use crate::limits::SandboxLimits;
+use crate::spec::{RootSpec, SandboxSpec, WORKSPACE_PATH};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Config {
+pub(super) struct OciConfig {
     oci_version: &'static str,
     process: Process,
     root: Root,
@@ -51,7 +51,8 @@ struct Capabilities {
 }
 
 /// Capabilities that the guest needs to confine itself. It drops them before any command runs.
-const TO_CONFINE: &[&str] = &["CAP_CHOWN", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_ADMIN"];
+const CONFINEMENT_CAPABILITIES: &[&str] =
+    &["CAP_CHOWN", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_ADMIN"];
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Rlimit {
@@ -87,24 +88,24 @@ struct Namespace {
     kind: &'static str,
 }
 
-impl Config {
+impl OciConfig {
     pub(super) fn new(spec: &SandboxSpec) -> Self {
         Self {
             oci_version: "1.0.2",
             process: Process {
                 user: User { uid: 0, gid: 0 },
-                args: [GUEST_INSIDE, "contained"],
+                args: [GUEST_PATH, "contained"],
                 cwd: "/",
                 capabilities: Capabilities {
-                    bounding: TO_CONFINE,
-                    effective: TO_CONFINE,
-                    permitted: TO_CONFINE,
+                    bounding: CONFINEMENT_CAPABILITIES,
+                    effective: CONFINEMENT_CAPABILITIES,
+                    permitted: CONFINEMENT_CAPABILITIES,
                 },
                 rlimits: rlimits(&spec.limits),
                 no_new_privileges: true,
             },
             root: Root {
-                path: ROOT,
+                path: SANDBOX_ROOT,
                 // An image is under an overlay of this sandbox.
                 readonly: spec.root == RootSpec::Host,
             },
@@ -120,7 +121,7 @@ impl Config {
 }
 
 /// Limits that gVisor's kernel enforces: the number of processes in total, the others per process.
-fn rlimits(limits: &Limits) -> Vec<Rlimit> {
+fn rlimits(limits: &SandboxLimits) -> Vec<Rlimit> {
     let limit = |kind, value| Rlimit {
         kind,
         soft: value,
@@ -151,8 +152,8 @@ fn mounts(spec: &SandboxSpec) -> Vec<Mount> {
         // gVisor would show a synthetic `/sys`; native walls have none.
         mount("/sys".into(), "tmpfs", &["ro", "size=4096", "mode=000"]),
     ];
-    for fitting in furnishing(&spec.root, &spec.limits) {
-        if let Fitting::Tmpfs {
+    for fitting in root_entries(&spec.root, &spec.limits) {
+        if let RootEntry::Tmpfs {
             target,
             bytes,
             mode,
@@ -164,11 +165,11 @@ fn mounts(spec: &SandboxSpec) -> Vec<Mount> {
             mounts.push(mount(target, "tmpfs", &["nosuid", "nodev", &size, &mode]));
         }
     }
-    let workspace = PathBuf::from(format!("{ROOT}{WORKSPACE}"));
+    let workspace = PathBuf::from(format!("{SANDBOX_ROOT}{WORKSPACE_PATH}"));
     mounts.push(Mount {
         source: workspace,
         ..mount(
-            WORKSPACE.into(),
+            WORKSPACE_PATH.into(),
             "bind",
             &["rbind", "rw", "nosuid", "nodev"],
         )
@@ -186,7 +187,7 @@ mod tests {
         let mut spec = SandboxSpec::new("/somewhere/on/the/host");
         spec.limits.memory = 1 << 30;
         change(&mut spec);
-        serde_json::to_value(Config::new(&spec)).unwrap()
+        serde_json::to_value(OciConfig::new(&spec)).unwrap()
     }
 
     #[test]
@@ -195,10 +196,13 @@ mod tests {
         let process = &config["process"];
         assert_eq!(
             process["args"],
-            serde_json::json!([GUEST_INSIDE, "contained"])
+            serde_json::json!([GUEST_PATH, "contained"])
         );
         for set in ["bounding", "effective", "permitted"] {
-            assert_eq!(process["capabilities"][set], serde_json::json!(TO_CONFINE));
+            assert_eq!(
+                process["capabilities"][set],
+                serde_json::json!(CONFINEMENT_CAPABILITIES)
+            );
         }
         assert_eq!(process["capabilities"].as_object().unwrap().len(), 3);
         assert_eq!(process["noNewPrivileges"], true);
@@ -242,7 +246,7 @@ mod tests {
         assert!(options("/workspace").contains(&"rw"));
         let binds: Vec<_> = mounts.iter().filter(|one| one["type"] == "bind").collect();
         assert_eq!(binds.len(), 1);
-        assert_eq!(binds[0]["source"], format!("{ROOT}/workspace"));
+        assert_eq!(binds[0]["source"], format!("{SANDBOX_ROOT}/workspace"));
         assert!(!config.to_string().contains("/somewhere"));
     }
 }

@@ -8,17 +8,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use walls::machine::{Arrival, Awake};
-use walls::plan::{self, Ask, Failure, Landlocked, Plan, Report};
+use walls::machine::{MachineActivation, MachineReady};
+use walls::plan::{
+    self, LandlockStatus, SetupFailure, SupervisorReport, SupervisorRequest, WallsPlan,
+};
 
 /// A valid message is a step's name and some numbers.
-const LONGEST: u32 = 64 * 1024;
+const MAX_MESSAGE_BYTES: u32 = 64 * 1024;
 
 /// How long a machine may take to answer a request. After that it is killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(crate) struct Control(UnixStream);
+pub(crate) struct MachineControl(UnixStream);
 
 /// Why a machine did not follow a request.
 #[derive(Debug, thiserror::Error)]
@@ -26,36 +28,36 @@ pub(crate) enum ControlError {
     #[error("cannot talk to the machine")]
     Channel(#[from] io::Error),
     #[error("the machine is not ready")]
-    Failed(#[from] Failure),
+    Failed(#[from] SetupFailure),
     #[error("the machine sent an unexpected answer")]
     Confused,
 }
 
-impl Control {
+impl MachineControl {
     pub(crate) fn new(channel: UnixStream) -> Self {
         Self(channel)
     }
 
     /// Makes a booting machine set up walls like the ones that it will need.
-    pub(crate) async fn expect(&mut self, plan: &Plan) -> Result<(), ControlError> {
+    pub(crate) async fn expect(&mut self, plan: &WallsPlan) -> Result<(), ControlError> {
         Ok(self.send(plan).await?)
     }
 
     /// Waits until the machine has booted and waits.
     pub(crate) async fn awake(&mut self) -> Result<(), ControlError> {
-        let awake: Awake = self.receive().await?;
+        let awake: MachineReady = self.receive().await?;
         Ok(awake?)
     }
 
     /// Assigns a sandbox to the machine, and waits until its walls are up.
     pub(crate) async fn arrive(
         &mut self,
-        arrival: &Arrival,
-    ) -> Result<Option<Landlocked>, ControlError> {
+        arrival: &MachineActivation,
+    ) -> Result<Option<LandlockStatus>, ControlError> {
         self.send(arrival).await?;
         match self.receive().await? {
-            Report::Ready { landlock } => Ok(landlock),
-            Report::Failed(failure) => Err(failure.into()),
+            SupervisorReport::Ready { landlock } => Ok(landlock),
+            SupervisorReport::Failed(failure) => Err(failure.into()),
             _ => Err(ControlError::Confused),
         }
     }
@@ -64,11 +66,11 @@ impl Control {
     /// not answer.
     pub(crate) async fn kills(&mut self) -> u64 {
         let ask = async {
-            self.send(&Ask::Kills).await?;
+            self.send(&SupervisorRequest::ReportOomKills).await?;
             self.receive().await
         };
-        match tokio::time::timeout(PATIENCE, ask).await {
-            Ok(Ok(Report::Kills {
+        match tokio::time::timeout(ANSWER_TIMEOUT, ask).await {
+            Ok(Ok(SupervisorReport::OomKills {
                 out_of_memory_kills,
             })) => out_of_memory_kills,
             _ => 0,
@@ -80,9 +82,9 @@ impl Control {
     pub(crate) async fn end(&mut self) -> u64 {
         let ask = async {
             // The machine may have ended already, and reported it.
-            let _ = self.send(&Ask::End).await;
+            let _ = self.send(&SupervisorRequest::End).await;
             loop {
-                if let Report::Ended {
+                if let SupervisorReport::Ended {
                     out_of_memory_kills,
                 } = self.receive().await?
                 {
@@ -90,7 +92,7 @@ impl Control {
                 }
             }
         };
-        match tokio::time::timeout(PATIENCE, ask).await {
+        match tokio::time::timeout(ANSWER_TIMEOUT, ask).await {
             Ok(Ok(kills)) => kills,
             _ => 0,
         }
@@ -104,7 +106,7 @@ impl Control {
 
     async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let length = self.0.read_u32_le().await?;
-        if length > LONGEST {
+        if length > MAX_MESSAGE_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut framed = length.to_le_bytes().to_vec();

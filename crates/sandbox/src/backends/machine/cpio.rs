@@ -3,27 +3,27 @@
 
 /// An archive under construction.
 #[derive(Debug, Default)]
-pub(super) struct Archive {
+pub(super) struct CpioArchive {
     bytes: Vec<u8>,
     entries: u32,
 }
 
-const FOLDER: u32 = 0o040_000;
-const FILE: u32 = 0o100_000;
-const CHARACTER_DEVICE: u32 = 0o020_000;
+const FOLDER_MODE: u32 = 0o040_000;
+const FILE_MODE: u32 = 0o100_000;
+const CHARACTER_DEVICE_MODE: u32 = 0o020_000;
 
-impl Archive {
+impl CpioArchive {
     /// Parents must be added before their content.
     pub(super) fn folder(&mut self, name: &str) {
-        self.entry(name, FOLDER | 0o755, (0, 0), &[]);
+        self.entry(name, FOLDER_MODE | 0o755, (0, 0), &[]);
     }
 
     pub(super) fn file(&mut self, name: &str, mode: u32, content: &[u8]) {
-        self.entry(name, FILE | mode, (0, 0), content);
+        self.entry(name, FILE_MODE | mode, (0, 0), content);
     }
 
     pub(super) fn character_device(&mut self, name: &str, mode: u32, number: (u32, u32)) {
-        self.entry(name, CHARACTER_DEVICE | mode, number, &[]);
+        self.entry(name, CHARACTER_DEVICE_MODE | mode, number, &[]);
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
@@ -77,7 +77,7 @@ mod tests {
     /// Uses the `cpio` program for reading.
     #[test]
     fn an_archive_is_what_cpio_reads() {
-        let mut archive = Archive::default();
+        let mut archive = CpioArchive::default();
         archive.folder("dev");
         archive.character_device("dev/null", 0o666, (1, 3));
         archive.file("init", 0o755, b"#!");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use images::Digest;
 
 use super::step;
-use crate::backends::contained::own_folder;
+use crate::backends::confined_guest::own_folder;
 use crate::error::SandboxError;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
@@ -29,13 +29,13 @@ fn make(cache: &Path, image: &Path, backend: Backend) -> Result<PathBuf, Sandbox
     let folder = own_folder(cache)
         .and_then(|_| own_folder(&cache.join("disks")))
         .map_err(|error| step(backend, "use the folder of disks", error))?;
-    images::disk(&folder, image, digest(image).as_ref())
+    images::build_disk(&folder, image, stored_image_digest(image).as_ref())
         .map_err(|error| step(backend, "make a disk of the image", error))
 }
 
 /// The digest of an image in an image store, from its path. Such an image never changes, so its
 /// files need not be scanned at every start.
-fn digest(image: &Path) -> Option<Digest> {
+fn stored_image_digest(image: &Path) -> Option<Digest> {
     let place = image.parent()?;
     let is_stored = image.ends_with("root")
         && place.parent()?.ends_with("roots")

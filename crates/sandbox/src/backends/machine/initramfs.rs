@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::cpio::Archive;
-use super::kernel::Kernel;
+use super::cpio::CpioArchive;
+use super::kernel::VmKernel;
 use super::{key, modules, stamp};
-use crate::backends::contained::guest_digest;
-use crate::guest_program::GUEST;
+use crate::backends::confined_guest::guest_digest;
+use crate::guest_program::GUEST_PROGRAM;
 
 /// The file, and a key that identifies its content.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct Initramfs {
 }
 
 /// `more` are modules that a kind of machine needs in addition to the usual ones.
-pub(crate) fn initramfs(cache: &Path, kernel: &Kernel, more: &[&str]) -> io::Result<Initramfs> {
+pub(crate) fn initramfs(cache: &Path, kernel: &VmKernel, more: &[&str]) -> io::Result<Initramfs> {
     let listing = kernel
         .modules
         .as_ref()
@@ -34,24 +34,24 @@ pub(crate) fn initramfs(cache: &Path, kernel: &Kernel, more: &[&str]) -> io::Res
     let file = folder.join(format!("initramfs-{key}"));
     if !file.is_file() {
         let bytes = build(kernel.modules.as_deref(), more)?;
-        publish(&folder, &file, &bytes)?;
+        write_atomically(&folder, &file, &bytes)?;
     }
     Ok(Initramfs { file, key })
 }
 
 fn build(folder: Option<&Path>, more: &[&str]) -> io::Result<Vec<u8>> {
-    let mut archive = Archive::default();
+    let mut archive = CpioArchive::default();
     for folder in ["dev", "modules"] {
         archive.folder(folder);
     }
     // A program cannot start without these, and the kernel has not mounted its own devices yet.
     archive.character_device("dev/console", 0o600, (5, 1));
     archive.character_device("dev/null", 0o666, (1, 3));
-    archive.file("init", 0o755, GUEST);
+    archive.file("init", 0o755, GUEST_PROGRAM);
     if let Some(folder) = folder {
         let dependencies = fs::read_to_string(folder.join("modules.dep"))?;
-        let wanted = [modules::USUAL, more].concat();
-        let files = modules::in_order(&dependencies, &wanted);
+        let wanted = [modules::COMMON_MODULES, more].concat();
+        let files = modules::load_order(&dependencies, &wanted);
         for (number, file) in files.iter().enumerate() {
             let content = fs::read(folder.join(file))?;
             let name = file.rsplit('/').next().unwrap_or(file);
@@ -61,8 +61,8 @@ fn build(folder: Option<&Path>, more: &[&str]) -> io::Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
-fn publish(folder: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut draft = tempfile_in(folder)?;
+fn write_atomically(folder: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut draft = create_draft(folder)?;
     draft.1.write_all(bytes)?;
     // The monitor may run as another user, so it must be readable whatever the umask.
     draft.1.set_permissions(fs::Permissions::from_mode(0o644))?;
@@ -71,7 +71,7 @@ fn publish(folder: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A temporary file of this process, to be renamed when complete.
-fn tempfile_in(folder: &Path) -> io::Result<(PathBuf, fs::File)> {
+fn create_draft(folder: &Path) -> io::Result<(PathBuf, fs::File)> {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

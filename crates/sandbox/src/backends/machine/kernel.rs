@@ -5,24 +5,27 @@ use std::cmp::Ordering;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use crate::backend_config::VmConfig;
 use crate::error::SandboxError;
-use crate::provisions::Machines;
 use crate::spec::Backend;
 
 /// A kernel and the folder of its modules; `None` if everything is built in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kernel {
+pub(crate) struct VmKernel {
     pub(crate) image: PathBuf,
     pub(crate) modules: Option<PathBuf>,
 }
 
-const BOOT: &str = "/boot";
-const PREFIX: &str = "vmlinuz-";
-const CLOUD: &str = "-cloud-amd64";
+const BOOT_DIR: &str = "/boot";
+const KERNEL_PREFIX: &str = "vmlinuz-";
+const CLOUD_SUFFIX: &str = "-cloud-amd64";
 
-impl Kernel {
-    pub(crate) fn find(machines: &Machines, backend: Backend) -> Result<Self, SandboxError> {
-        let image = machines.kernel.clone().or_else(|| newest(Path::new(BOOT)));
+impl VmKernel {
+    pub(crate) fn find(machines: &VmConfig, backend: Backend) -> Result<Self, SandboxError> {
+        let image = machines
+            .kernel
+            .clone()
+            .or_else(|| newest(Path::new(BOOT_DIR)));
         let Some(image) = image else {
             return Err(SandboxError::Unavailable {
                 backend,
@@ -44,9 +47,9 @@ fn newest(folder: &Path) -> Option<PathBuf> {
     let names = fs::read_dir(folder).ok()?.flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let best = names
-        .filter(|name| name.starts_with(PREFIX))
+        .filter(|name| name.starts_with(KERNEL_PREFIX))
         .max_by(|one, other| {
-            let is_cloud = |name: &str| name.ends_with(CLOUD);
+            let is_cloud = |name: &str| name.ends_with(CLOUD_SUFFIX);
             is_cloud(one)
                 .cmp(&is_cloud(other))
                 .then_with(|| by_version(one, other))
@@ -56,7 +59,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
 
 /// Finds the modules by the release in the kernel's name, where distributions put them.
 fn modules_of(image: &Path) -> Option<PathBuf> {
-    let release = image.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let release = image.file_name()?.to_str()?.strip_prefix(KERNEL_PREFIX)?;
     ["/lib/modules", "/usr/lib/modules"]
         .iter()
         .map(|folder| Path::new(folder).join(release))

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Kernel features that every machine needs, built in or as modules.
-pub(super) const USUAL: &[&str] = &[
+pub(super) const COMMON_MODULES: &[&str] = &[
     "virtio_mmio",
     "virtio_blk",
     "virtio_console",
@@ -17,7 +17,7 @@ pub(super) const USUAL: &[&str] = &[
 
 /// Files of the wanted modules and of their dependencies, in load order. A module that is not
 /// listed is built in; if not, the machine reports that it is missing.
-pub(super) fn in_order(dependencies: &str, wanted: &[&str]) -> Vec<String> {
+pub(super) fn load_order(dependencies: &str, wanted: &[&str]) -> Vec<String> {
     let lines: HashMap<String, (&str, Vec<&str>)> = dependencies
         .lines()
         .filter_map(|line| {
@@ -60,7 +60,7 @@ kernel/drivers/virtio/virtio_mmio.ko: kernel/drivers/virtio/virtio_ring.ko kerne
 kernel/drivers/char/hw_random/virtio-rng.ko.xz: kernel/drivers/virtio/virtio_ring.ko kernel/drivers/virtio/virtio.ko
 kernel/fs/fuse/fuse.ko:";
         let check = |wanted: &[&str], expect: &[&str]| {
-            let order: Vec<String> = in_order(listing, wanted)
+            let order: Vec<String> = load_order(listing, wanted)
                 .iter()
                 .map(|file| name(file))
                 .collect();

@@ -1,30 +1,30 @@
 //! The size of a machine for the limits of a sandbox, in a few steps: a snapshot fits only one
 //! size. The exact limits are enforced inside.
 
-use crate::limits::Limits;
+use crate::limits::SandboxLimits;
 
 const MIB: u64 = 1 << 20;
 
 /// Memory for the sandbox in the smallest machine.
-const SMALLEST: u64 = 256 * MIB;
+const MIN_SHARE_BYTES: u64 = 256 * MIB;
 
 /// Memory for the machine's kernel and the guest.
-const KERNEL: u64 = 192 * MIB;
+const KERNEL_OVERHEAD_BYTES: u64 = 192 * MIB;
 
 /// Memory and processors of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Size {
+pub(crate) struct MachineSize {
     /// Bytes.
     pub(crate) memory: u64,
     pub(crate) processors: usize,
 }
 
-impl Size {
+impl MachineSize {
     /// `available` is the number of processors of the host.
-    pub(crate) fn for_limits(limits: &Limits, available: usize) -> Self {
-        let share = limits.memory.max(SMALLEST).next_power_of_two();
+    pub(crate) fn for_limits(limits: &SandboxLimits, available: usize) -> Self {
+        let share = limits.memory.max(MIN_SHARE_BYTES).next_power_of_two();
         // The kernel needs metadata for every page.
-        let memory = (share + share / 32 + KERNEL).next_multiple_of(64 * MIB);
+        let memory = (share + share / 32 + KERNEL_OVERHEAD_BYTES).next_multiple_of(64 * MIB);
         let most = available.max(1);
         Self {
             memory,
@@ -49,12 +49,12 @@ mod tests {
     #[test]
     fn sizes_are_few_and_hold_their_limits() {
         let check = |memory_mib: u64, cpus: f64, expect_mib: u64, processors: usize| {
-            let limits = Limits {
+            let limits = SandboxLimits {
                 memory: memory_mib * MIB,
                 cpus,
-                ..Limits::default()
+                ..SandboxLimits::default()
             };
-            let size = Size::for_limits(&limits, 4);
+            let size = MachineSize::for_limits(&limits, 4);
             assert_eq!(
                 (size.memory / MIB, size.processors),
                 (expect_mib, processors)
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn an_emulated_machine_leaves_processors_to_what_serves_it() {
         let check = |processors, available, expect| {
-            let size = Size {
+            let size = MachineSize {
                 memory: 512 * MIB,
                 processors,
             };

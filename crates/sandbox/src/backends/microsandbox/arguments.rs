@@ -9,30 +9,30 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::backends::bundle::Mount;
-use crate::backends::contained::GUEST_INSIDE;
-use crate::backends::furnishing::{HOSTNAME, UID};
-use crate::limits::Limits;
-use crate::spec::WORKSPACE;
+use crate::backends::bundle::BundleMount;
+use crate::backends::confined_guest::GUEST_PATH;
+use crate::backends::root_entries::{HOSTNAME, UID};
+use crate::limits::SandboxLimits;
+use crate::spec::WORKSPACE_PATH;
 
 /// Time after the deadline in which the guest may end the sandbox by itself.
-const GRACE: Duration = Duration::from_secs(5);
+const DEADLINE_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// One machine for `msb run`.
 #[derive(Debug)]
-pub(super) struct Machine<'a> {
+pub(super) struct MsbMachine<'a> {
     pub(super) name: &'a str,
     pub(super) root: &'a Path,
-    pub(super) mounts: &'a [Mount],
-    pub(super) limits: &'a Limits,
+    pub(super) mounts: &'a [BundleMount],
+    pub(super) limits: &'a SandboxLimits,
     /// Processors of the host.
     pub(super) processors: usize,
 }
 
-impl Machine<'_> {
+impl MsbMachine<'_> {
     /// Arguments of the process that holds the machine.
     pub(super) fn run(&self) -> Vec<OsString> {
-        let mut all = Arguments::default();
+        let mut all = MsbArguments::default();
         all.flags(&["run", "--quiet", "--no-tty", "--pull", "never"]);
         all.option("--name", self.name);
         all.option(
@@ -45,43 +45,43 @@ impl Machine<'_> {
         all.option("--user", format!("{UID}:{UID}"));
         all.option("--workdir", "/");
         if let Some(wall) = self.limits.wall {
-            let seconds = (wall + GRACE).as_secs() + 1;
+            let seconds = (wall + DEADLINE_GRACE_PERIOD).as_secs() + 1;
             all.option("--max-duration", format!("{seconds}s"));
         }
         for mount in self.mounts {
             all.mount(mount);
         }
         all.0.push(self.root.into());
-        all.flags(&["--", GUEST_INSIDE, "piped"]);
+        all.flags(&["--", GUEST_PATH, "piped"]);
         all.0
     }
 
     /// Arguments of the process that carries the link.
     pub(super) fn exec(&self) -> Vec<OsString> {
-        let mut all = Arguments::default();
+        let mut all = MsbArguments::default();
         all.flags(&["exec", "--quiet", "--stream"]);
         all.option("--user", format!("{UID}:{UID}"));
         all.option("--workdir", "/");
-        all.flags(&[self.name, "--", GUEST_INSIDE, "piped"]);
+        all.flags(&[self.name, "--", GUEST_PATH, "piped"]);
         all.0
     }
 }
 
 /// The first path that cannot be passed to `msb`, whose mount syntax uses colons and commas.
-pub(super) fn unspeakable(mounts: &[Mount]) -> Option<&Path> {
+pub(super) fn unsupported_path(mounts: &[BundleMount]) -> Option<&Path> {
     mounts.iter().find_map(|mount| match mount {
-        Mount::Bind { source, .. } => {
+        BundleMount::Bind { source, .. } => {
             let name = source.as_os_str().as_encoded_bytes();
             name.iter()
                 .any(|byte| matches!(byte, b':' | b','))
                 .then_some(source.as_path())
         }
-        Mount::Tmpfs { .. } => None,
+        BundleMount::Tmpfs { .. } => None,
     })
 }
 
 /// A machine has whole processors, and no more than the host.
-pub(super) fn processors(limits: &Limits, host: usize) -> usize {
+pub(super) fn processors(limits: &SandboxLimits, host: usize) -> usize {
     (limits.cpus.ceil() as usize).clamp(1, host.clamp(1, u8::MAX.into()))
 }
 
@@ -90,9 +90,9 @@ fn megabytes(bytes: u64) -> u64 {
 }
 
 #[derive(Default)]
-struct Arguments(Vec<OsString>);
+struct MsbArguments(Vec<OsString>);
 
-impl Arguments {
+impl MsbArguments {
     fn flags(&mut self, flags: &[&str]) {
         self.0.extend(flags.iter().map(OsString::from));
     }
@@ -102,9 +102,9 @@ impl Arguments {
         self.0.push(value.as_ref().into());
     }
 
-    fn mount(&mut self, mount: &Mount) {
+    fn mount(&mut self, mount: &BundleMount) {
         match mount {
-            Mount::Bind {
+            BundleMount::Bind {
                 source,
                 target,
                 read_only,
@@ -118,18 +118,20 @@ impl Arguments {
                 text.push(":");
                 text.push(target);
                 text.push(":nosuid,nodev,");
-                text.push(match (read_only, mount.target() == Path::new(WORKSPACE)) {
-                    // Keeps owner and mode as they are on the host.
-                    (true, _) => "ro,stat-virt=off".to_owned(),
-                    // Everything belongs to the user inside, and modes are applied on the host.
-                    (false, true) => {
-                        format!("uid={UID},gid={UID},stat-virt=relaxed,host-perms=mirror")
-                    }
-                    (false, false) => format!("uid={UID},gid={UID}"),
-                });
+                text.push(
+                    match (read_only, mount.target() == Path::new(WORKSPACE_PATH)) {
+                        // Keeps owner and mode as they are on the host.
+                        (true, _) => "ro,stat-virt=off".to_owned(),
+                        // Everything belongs to the user inside, and modes are applied on the host.
+                        (false, true) => {
+                            format!("uid={UID},gid={UID},stat-virt=relaxed,host-perms=mirror")
+                        }
+                        (false, false) => format!("uid={UID},gid={UID}"),
+                    },
+                );
                 self.option(kind, text);
             }
-            Mount::Tmpfs { target, bytes, .. } => {
+            BundleMount::Tmpfs { target, bytes, .. } => {
                 let mut text = target.clone().into_os_string();
                 text.push(format!(":{}M:nosuid,nodev", megabytes(*bytes)));
                 self.option("--tmpfs", text);
@@ -147,8 +149,8 @@ mod tests {
         all.join(" ")
     }
 
-    fn bind(source: &str, target: &str, read_only: bool) -> Mount {
-        Mount::Bind {
+    fn bind(source: &str, target: &str, read_only: bool) -> BundleMount {
+        BundleMount::Bind {
             source: source.into(),
             target: target.into(),
             read_only,
@@ -159,17 +161,17 @@ mod tests {
     fn mounts_and_limits_become_options() {
         let mounts = [
             bind("/usr", "/usr", true),
-            bind("/no/such/guest", GUEST_INSIDE, true),
-            bind("/tmp", WORKSPACE, false),
-            Mount::Tmpfs {
+            bind("/no/such/guest", GUEST_PATH, true),
+            bind("/tmp", WORKSPACE_PATH, false),
+            BundleMount::Tmpfs {
                 target: "/tmp".into(),
                 bytes: (1 << 20) + 1,
                 inodes: 10,
                 mode: 0o1777,
             },
         ];
-        let check = |limits: Limits, expect: &[&str], never: &[&str]| {
-            let machine = Machine {
+        let check = |limits: SandboxLimits, expect: &[&str], never: &[&str]| {
+            let machine = MsbMachine {
                 name: "hotcell-1",
                 root: Path::new("/r"),
                 mounts: &mounts,
@@ -194,22 +196,26 @@ mod tests {
             "--tmpfs /tmp:2M:nosuid,nodev",
             " /r -- /.hotcell/guest piped",
         ];
-        check(Limits::default(), &always, &["--max-duration", "--tty "]);
         check(
-            Limits {
+            SandboxLimits::default(),
+            &always,
+            &["--max-duration", "--tty "],
+        );
+        check(
+            SandboxLimits {
                 memory: 100 << 20,
                 cpus: 0.5,
                 wall: Some(Duration::from_millis(1500)),
-                ..Limits::default()
+                ..SandboxLimits::default()
             },
             &["--cpus 1 --memory 100M", "--max-duration 7s"],
             &[],
         );
         check(
-            Limits {
+            SandboxLimits {
                 memory: 1,
                 cpus: 64.0,
-                ..Limits::default()
+                ..SandboxLimits::default()
             },
             &["--cpus 4 --memory 1M"],
             &[],
@@ -218,11 +224,11 @@ mod tests {
 
     #[test]
     fn the_link_is_a_raw_stream() {
-        let machine = Machine {
+        let machine = MsbMachine {
             name: "n",
             root: Path::new("/r"),
             mounts: &[],
-            limits: &Limits::default(),
+            limits: &SandboxLimits::default(),
             processors: 1,
         };
         assert_eq!(
@@ -234,8 +240,11 @@ mod tests {
     #[test]
     fn paths_that_cannot_be_said_are_found() {
         let check = |source: &str, expect: bool| {
-            let mounts = [bind("/usr", "/usr", true), bind(source, WORKSPACE, false)];
-            assert_eq!(unspeakable(&mounts).is_some(), expect, "{source}");
+            let mounts = [
+                bind("/usr", "/usr", true),
+                bind(source, WORKSPACE_PATH, false),
+            ];
+            assert_eq!(unsupported_path(&mounts).is_some(), expect, "{source}");
         };
         check("/home/me/work space", false);
         check("/home/me/a:b", true);

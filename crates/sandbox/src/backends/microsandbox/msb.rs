@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
 
-use crate::backends::contained::own_folder;
+use crate::backends::confined_guest::own_folder;
 
 /// `msb` with a separate folder for its state.
 #[derive(Debug, Clone)]
@@ -19,14 +19,14 @@ pub(super) struct Msb {
 
 /// A sandbox in the list of `msb`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Listed {
+pub(super) struct ListedSandbox {
     pub(super) name: String,
-    pub(super) status: Status,
+    pub(super) status: MsbStatus,
 }
 
 /// The state of a sandbox. `Other` means that it is starting or stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) enum Status {
+pub(super) enum MsbStatus {
     Running,
     Stopped,
     Crashed,
@@ -36,7 +36,7 @@ pub(super) enum Status {
 
 /// A line of `msb logs --json`.
 #[derive(Debug, Deserialize)]
-struct LogLine {
+struct MsbLogLine {
     #[serde(rename = "d")]
     text: String,
 }
@@ -77,43 +77,43 @@ impl Msb {
 
     /// The release, such as `msb 0.7.11`.
     pub(super) fn version(&self) -> Result<String, MsbError> {
-        let said = self.ask(["--version"])?;
+        let said = self.call(["--version"])?;
         Ok(first_line(&said).to_owned())
     }
 
-    pub(super) fn list(&self) -> Result<Vec<Listed>, MsbError> {
-        let said = self.ask(["list", "--format", "json"])?;
+    pub(super) fn list(&self) -> Result<Vec<ListedSandbox>, MsbError> {
+        let said = self.call(["list", "--format", "json"])?;
         serde_json::from_str(&said).map_err(MsbError::Answer)
     }
 
-    pub(super) fn status(&self, name: &str) -> Result<Status, MsbError> {
+    pub(super) fn status(&self, name: &str) -> Result<MsbStatus, MsbError> {
         #[derive(Deserialize)]
         struct Inspected {
-            status: Status,
+            status: MsbStatus,
         }
-        let said = self.ask(["inspect", "--format", "json", name])?;
+        let said = self.call(["inspect", "--format", "json", name])?;
         let inspected: Inspected = serde_json::from_str(&said).map_err(MsbError::Answer)?;
         Ok(inspected.status)
     }
 
     /// Ends a sandbox in any state, and waits for it.
     pub(super) fn remove(&self, name: &str) -> Result<(), MsbError> {
-        self.ask(["remove", "--force", "--quiet", name]).map(drop)
+        self.call(["remove", "--force", "--quiet", name]).map(drop)
     }
 
     /// The last error in the log of the machine itself, which is more specific than its exit
     /// status.
     pub(super) fn last_error(&self, name: &str) -> Option<String> {
         let said = self
-            .ask(["logs", "--source", "system", "--json", name])
+            .call(["logs", "--source", "system", "--json", name])
             .ok()?;
         said.lines()
-            .filter_map(|line| serde_json::from_str::<LogLine>(line).ok())
+            .filter_map(|line| serde_json::from_str::<MsbLogLine>(line).ok())
             .filter_map(|line| cause(&line.text))
             .next_back()
     }
 
-    fn ask<const N: usize>(&self, arguments: [&str; N]) -> Result<String, MsbError> {
+    fn call<const N: usize>(&self, arguments: [&str; N]) -> Result<String, MsbError> {
         let output = self
             .command(arguments.map(OsString::from))
             .stdout(Stdio::piped())
@@ -131,7 +131,7 @@ impl Msb {
 /// The error message of `msb` on one line, or its exit status if there is none.
 pub(super) fn complaint(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
-    let mut lines = said.lines().map(plain).filter(|line| !line.is_empty());
+    let mut lines = said.lines().map(clean_line).filter(|line| !line.is_empty());
     let Some(first) = lines.next() else {
         return output.status.to_string();
     };
@@ -143,7 +143,7 @@ pub(super) fn complaint(output: &Output) -> String {
 }
 
 /// Removes markers and prefixes from a line.
-fn plain(line: &str) -> String {
+fn clean_line(line: &str) -> String {
     let line = line.trim();
     let line = line.strip_prefix("error: ").unwrap_or(line);
     let line = line.strip_prefix('→').map_or(line, str::trim);
@@ -158,7 +158,7 @@ fn plain(line: &str) -> String {
 fn cause(text: &str) -> Option<String> {
     let rest = text.trim().strip_prefix("ERROR ")?;
     let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
-    Some(plain(message))
+    Some(clean_line(message))
 }
 
 fn first_line(text: &str) -> &str {
@@ -206,12 +206,12 @@ mod tests {
     #[test]
     fn states_of_other_releases_do_not_end_a_start() {
         let check = |name: &str, expect| {
-            let status: Status = serde_json::from_str(&format!("\"{name}\"")).unwrap();
+            let status: MsbStatus = serde_json::from_str(&format!("\"{name}\"")).unwrap();
             assert_eq!(status, expect);
         };
-        check("Running", Status::Running);
-        check("Crashed", Status::Crashed);
-        check("Starting", Status::Other);
-        check("Hibernating", Status::Other);
+        check("Running", MsbStatus::Running);
+        check("Crashed", MsbStatus::Crashed);
+        check("Starting", MsbStatus::Other);
+        check("Hibernating", MsbStatus::Other);
     }
 }

@@ -12,7 +12,7 @@ use super::snapshot;
 use crate::backends::machine::{self, key, stamp};
 use crate::spec::SandboxSpec;
 
-pub(super) const KVM: &str = "/dev/kvm";
+pub(super) const KVM_PATH: &str = "/dev/kvm";
 
 /// How a machine's instructions are executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Acceleration {
     }
 }
 
-const WORKS: &str = "works";
+const KVM_WORKS: &str = "works";
 
 /// The stored result for this host, or else the result of a boot. The acceleration of the blueprint
 /// is ignored.
 pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> Acceleration {
-    if let Some(reason) = obstacle() {
+    if let Some(reason) = kvm_problem() {
         return Acceleration::emulated(reason);
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> A
     let verdict = key(&[
         release,
         version,
-        stamp(Path::new(KVM)),
+        stamp(Path::new(KVM_PATH)),
         stamp(&blueprint.qemu),
         stamp(&blueprint.kernel.image),
         blueprint.initramfs.key.clone(),
@@ -56,7 +56,7 @@ pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> A
         && let Ok(kept) = fs::read_to_string(file)
     {
         return match kept.as_str() {
-            WORKS => Acceleration::Kvm,
+            KVM_WORKS => Acceleration::Kvm,
             reason => Acceleration::emulated(reason),
         };
     }
@@ -64,13 +64,13 @@ pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> A
         acceleration: Acceleration::Kvm,
         ..blueprint.clone()
     };
-    let found = match snapshot::proves(spec, &candidate).await {
+    let found = match snapshot::try_boot(spec, &candidate).await {
         Ok(()) => Acceleration::Kvm,
-        Err(reason) => Acceleration::emulated(format!("{KVM} opens, but {reason}")),
+        Err(reason) => Acceleration::emulated(format!("{KVM_PATH} opens, but {reason}")),
     };
     if let Ok(file) = &file {
         let text = match &found {
-            Acceleration::Kvm => WORKS,
+            Acceleration::Kvm => KVM_WORKS,
             Acceleration::Emulated { reason } => reason,
         };
         // If it cannot be stored, it is determined again.
@@ -80,17 +80,17 @@ pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> A
 }
 
 /// The reason why KVM cannot work, as far as it is known without trying.
-fn obstacle() -> Option<String> {
+fn kvm_problem() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
-    let Ok(found) = fs::metadata(KVM) else {
-        return Some(format!("there is no {KVM}"));
+    let Ok(found) = fs::metadata(KVM_PATH) else {
+        return Some(format!("there is no {KVM_PATH}"));
     };
     let is_open = if nix::unistd::geteuid().is_root() {
         // QEMU then runs as another user, in the device's group.
 
         found.mode() & 0o006 == 0o006 || (found.mode() & 0o060 == 0o060 && found.gid() != 0)
     } else {
-        access(KVM, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
+        access(KVM_PATH, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
     };
-    (!is_open).then(|| format!("{KVM} is closed to the user that QEMU runs as"))
+    (!is_open).then(|| format!("{KVM_PATH} is closed to the user that QEMU runs as"))
 }

@@ -7,43 +7,43 @@ use walls::machine::FIRST_DESCRIPTOR;
 
 use super::acceleration::Acceleration;
 use crate::backends::machine::initramfs::Initramfs;
-use crate::backends::machine::kernel::Kernel;
-use crate::backends::machine::size::Size;
+use crate::backends::machine::kernel::VmKernel;
+use crate::backends::machine::size::MachineSize;
 use crate::backends::machine::{key, stamp};
 
 /// Must be increased when machines are built differently, so that old snapshots are not used.
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// Paths inside QEMU's root.
-pub(super) const KERNEL: &str = "/machine/kernel";
-pub(super) const INITRAMFS: &str = "/machine/initramfs";
-pub(super) const DISK: &str = "/machine/disk";
+pub(super) const KERNEL_PATH: &str = "/machine/kernel";
+pub(super) const INITRAMFS_PATH: &str = "/machine/initramfs";
+pub(super) const DISK_PATH: &str = "/machine/disk";
 
 /// Size of the translation cache in MiB. When it is full, QEMU discards and retranslates code.
-const TRANSLATIONS: u32 = 64;
+const TRANSLATION_CACHE_MIB: u32 = 64;
 
 /// The descriptors that QEMU is started with, in this order.
-pub(super) const LINK: i32 = FIRST_DESCRIPTOR;
-pub(super) const CONTROL: i32 = FIRST_DESCRIPTOR + 1;
-pub(super) const FILES: i32 = FIRST_DESCRIPTOR + 2;
-pub(super) const MONITOR: i32 = FIRST_DESCRIPTOR + 3;
-pub(super) const MEMORY: i32 = FIRST_DESCRIPTOR + 4;
-pub(super) const STATE: i32 = FIRST_DESCRIPTOR + 5;
+pub(super) const LINK_FD: i32 = FIRST_DESCRIPTOR;
+pub(super) const CONTROL_FD: i32 = FIRST_DESCRIPTOR + 1;
+pub(super) const FILES_FD: i32 = FIRST_DESCRIPTOR + 2;
+pub(super) const MONITOR_FD: i32 = FIRST_DESCRIPTOR + 3;
+pub(super) const MEMORY_FD: i32 = FIRST_DESCRIPTOR + 4;
+pub(super) const STATE_FD: i32 = FIRST_DESCRIPTOR + 5;
 
 /// Everything that a snapshot depends on.
 #[derive(Debug, Clone)]
 pub(super) struct Blueprint {
     pub(super) qemu: PathBuf,
-    pub(super) kernel: Kernel,
+    pub(super) kernel: VmKernel,
     pub(super) initramfs: Initramfs,
     pub(super) disk: PathBuf,
-    pub(super) size: Size,
+    pub(super) size: MachineSize,
     pub(super) acceleration: Acceleration,
 }
 
 /// How a machine starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub(super) enum MachineStart {
     /// `counter` is the frequency of the time stamp counter in kHz, if known.
     Boot { counter: Option<u64> },
     /// From a snapshot, whose state is a descriptor of its own.
@@ -54,17 +54,18 @@ impl Blueprint {
     /// Identifies compatible snapshots.
     pub(super) fn key(&self) -> String {
         key(&[
-            VERSION.to_string(),
+            FORMAT_VERSION.to_string(),
             stamp(&self.qemu),
             stamp(&self.kernel.image),
             self.initramfs.key.clone(),
             stamp(&self.disk),
-            self.arguments(Beginning::Boot { counter: None }).join(" "),
-            processor(),
+            self.arguments(MachineStart::Boot { counter: None })
+                .join(" "),
+            cpu_model(),
         ])
     }
 
-    pub(super) fn arguments(&self, beginning: Beginning) -> Vec<String> {
+    pub(super) fn arguments(&self, beginning: MachineStart) -> Vec<String> {
         let mut all = Vec::new();
         let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
         add(&["-nodefaults", "-no-user-config", "-no-reboot"]);
@@ -74,7 +75,7 @@ impl Blueprint {
             // Five-level page tables cost an extra step without benefit, and emulated "fast" string
             // instructions work byte by byte.
             Acceleration::Emulated { .. } => (
-                format!("tcg,thread=multi,tb-size={TRANSLATIONS}"),
+                format!("tcg,thread=multi,tb-size={TRANSLATION_CACHE_MIB}"),
                 "max,la57=off,erms=off,fsrm=off",
             ),
         };
@@ -87,13 +88,13 @@ impl Blueprint {
         // A booting machine writes into the snapshot's memory; a restored one writes to private
         // copies.
         let share = match beginning {
-            Beginning::Boot { .. } => "on",
-            Beginning::Restore => "off",
+            MachineStart::Boot { .. } => "on",
+            MachineStart::Restore => "off",
         };
         add(&[
             "-object",
             &format!(
-                "memory-backend-file,id=memory,size={},mem-path=/proc/self/fd/{MEMORY},share={share}",
+                "memory-backend-file,id=memory,size={},mem-path=/proc/self/fd/{MEMORY_FD},share={share}",
                 self.size.memory
             ),
         ]);
@@ -105,9 +106,13 @@ impl Blueprint {
             "chardev:console",
         ]);
         add(&["-device", "virtio-serial-device,max_ports=4"]);
-        for (number, (name, descriptor)) in [("link", LINK), ("control", CONTROL), ("files", FILES)]
-            .into_iter()
-            .enumerate()
+        for (number, (name, descriptor)) in [
+            ("link", LINK_FD),
+            ("control", CONTROL_FD),
+            ("files", FILES_FD),
+        ]
+        .into_iter()
+        .enumerate()
         {
             add(&["-chardev", &format!("socket,id={name},fd={descriptor}")]);
             let port = format!(
@@ -117,7 +122,7 @@ impl Blueprint {
             add(&["-device", &port]);
         }
         let disk = format!(
-            "driver=raw,node-name=disk,read-only=on,file.driver=file,file.filename={DISK},\
+            "driver=raw,node-name=disk,read-only=on,file.driver=file,file.filename={DISK_PATH},\
              file.locking=off"
         );
         add(&[
@@ -127,18 +132,18 @@ impl Blueprint {
             "virtio-blk-device,drive=disk",
         ]);
         add(&["-device", "virtio-rng-device"]);
-        add(&["-chardev", &format!("socket,id=monitor,fd={MONITOR}")]);
+        add(&["-chardev", &format!("socket,id=monitor,fd={MONITOR_FD}")]);
         add(&["-mon", "chardev=monitor,mode=control"]);
         match beginning {
-            Beginning::Boot { counter } => add(&[
+            MachineStart::Boot { counter } => add(&[
                 "-kernel",
-                KERNEL,
+                KERNEL_PATH,
                 "-initrd",
-                INITRAMFS,
+                INITRAMFS_PATH,
                 "-append",
                 &self.kernel_arguments(counter),
             ]),
-            Beginning::Restore => add(&["-incoming", "defer"]),
+            MachineStart::Restore => add(&["-incoming", "defer"]),
         }
         all
     }
@@ -177,7 +182,7 @@ impl Blueprint {
 }
 
 /// The processor model: a snapshot may use features that another one lacks.
-fn processor() -> String {
+fn cpu_model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     text.lines()
         .filter(|line| line.starts_with("model name") || line.starts_with("microcode"))
@@ -188,7 +193,7 @@ fn processor() -> String {
 /// The full path of QEMU, which is needed for its own root.
 pub(super) fn find(program: &Path) -> Option<PathBuf> {
     match program.to_str() {
-        Some(name) if !name.contains('/') => images::Programs::default().find(name),
+        Some(name) if !name.contains('/') => images::HostPrograms::default().find(name),
         _ => program.is_file().then(|| program.to_owned()),
     }
 }

@@ -10,9 +10,9 @@ use walls::cgroups::group_name;
 
 /// Removed when dropped, unless it was moved elsewhere.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct OwnedFolder(PathBuf);
 
-impl Folder {
+impl OwnedFolder {
     pub(super) fn make(parent: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for OwnedFolder {
     fn drop(&mut self) {
         // Fails if the folder was moved. It is empty otherwise.
         let _ = fs::remove_dir(&self.0);

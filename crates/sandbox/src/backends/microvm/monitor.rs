@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 /// Limit of an answer.
-const LONGEST: u64 = 64 * 1024;
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Monitor(BufReader<UnixStream>);
+pub(super) struct QemuMonitor(BufReader<UnixStream>);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MonitorError {
@@ -24,9 +24,9 @@ pub(super) enum MonitorError {
 }
 
 /// A command and its arguments.
-type Command = (&'static str, Value);
+type MonitorCommand = (&'static str, Value);
 
-impl Monitor {
+impl QemuMonitor {
     pub(super) fn new(channel: UnixStream) -> Self {
         Self(BufReader::new(channel))
     }
@@ -35,23 +35,24 @@ impl Monitor {
     /// is written. The machine stays stopped.
     pub(super) async fn save(&mut self, to: BorrowedFd<'_>) -> Result<(), MonitorError> {
         let (give, give_arguments) = ("getfd", json!({"fdname": "state"}));
-        self.run(&[greet(), capabilities()]).await?;
+        self.run(&[negotiate(), capabilities()]).await?;
         let message = line(give, &give_arguments);
         self.0.get_ref().writable().await?;
-        walls::machine::send_along(self.0.get_ref().as_fd(), &message, &[to])?;
+        walls::machine::send_with_descriptors(self.0.get_ref().as_fd(), &message, &[to])?;
         self.answer(give).await?;
-        self.run_to_end(&[("migrate", json!({"uri": "fd:state"}))])
+        self.run_migration(&[("migrate", json!({"uri": "fd:state"}))])
             .await
     }
 
     /// Makes QEMU load a state from this descriptor, and waits until it is loaded.
     pub(super) async fn restore(&mut self, from: i32) -> Result<(), MonitorError> {
         let begin = ("migrate-incoming", json!({"uri": format!("fd:{from}")}));
-        self.run_to_end(&[greet(), capabilities(), begin]).await
+        self.run_migration(&[negotiate(), capabilities(), begin])
+            .await
     }
 
     /// Runs commands of which the last one starts a migration, and waits until that has finished.
-    async fn run_to_end(&mut self, commands: &[Command]) -> Result<(), MonitorError> {
+    async fn run_migration(&mut self, commands: &[MonitorCommand]) -> Result<(), MonitorError> {
         self.run(commands).await?;
         // Events come after the answer, because the migration runs in the background.
         loop {
@@ -70,7 +71,7 @@ impl Monitor {
     }
 
     /// Sends all commands at once, and waits for all answers.
-    async fn run(&mut self, commands: &[Command]) -> Result<(), MonitorError> {
+    async fn run(&mut self, commands: &[MonitorCommand]) -> Result<(), MonitorError> {
         let mut all = Vec::new();
         for (command, arguments) in commands {
             all.extend_from_slice(&line(command, arguments));
@@ -101,7 +102,7 @@ impl Monitor {
     async fn message(&mut self) -> Result<Value, MonitorError> {
         let mut line = Vec::new();
         (&mut self.0)
-            .take(LONGEST)
+            .take(MAX_ANSWER_BYTES)
             .read_until(b'\n', &mut line)
             .await?;
         if line.last() != Some(&b'\n') {
@@ -111,12 +112,12 @@ impl Monitor {
     }
 }
 
-fn greet() -> Command {
+fn negotiate() -> MonitorCommand {
     ("qmp_capabilities", json!({}))
 }
 
 /// Leaves shared memory out of the state, and enables migration events.
-fn capabilities() -> Command {
+fn capabilities() -> MonitorCommand {
     let on = |name: &str| json!({"capability": name, "state": true});
     let wanted = [on("x-ignore-shared"), on("events")];
     (

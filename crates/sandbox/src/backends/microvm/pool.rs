@@ -4,7 +4,7 @@
 //! machine together with that folder, which is renamed over the empty one; the machine's mount
 //! follows. Other sandboxes start as usual. Nothing outlives the pool: its machines end with it or
 //! with its process, and the next pool removes folders that a crash left.
-//! Entry type: [`Pool`].
+//! Entry type: [`MachinePool`].
 
 use std::collections::VecDeque;
 use std::fs;
@@ -20,49 +20,49 @@ use tracing::warn;
 use walls::cgroups::is_abandoned;
 
 use super::blueprint::Blueprint;
-use super::folder::Folder;
+use super::folder::OwnedFolder;
 use super::qemu::Qemu;
-use super::{begin, draw};
+use super::{begin, prepare_blueprint};
 use crate::error::SandboxError;
-use crate::limits::Limits;
+use crate::limits::SandboxLimits;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 /// Delay after a machine could not be started.
-const PAUSE: Duration = Duration::from_secs(30);
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Machines of one kind, a few of which always wait. Dropping it ends them.
 #[derive(Debug)]
-pub struct Pool {
-    shared: Arc<Shared>,
+pub struct MachinePool {
+    shared: Arc<PoolState>,
     filler: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PoolState {
     /// The spec of the machines; its workspace is a placeholder.
     spec: SandboxSpec,
     folder: PathBuf,
     size: usize,
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<VecDeque<WaitingMachine>>,
     taken: Notify,
     count: watch::Sender<usize>,
 }
 
 /// A waiting machine.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingMachine {
     qemu: Qemu,
     key: String,
-    folder: Folder,
+    folder: OwnedFolder,
 }
 
-impl Pool {
+impl MachinePool {
     /// Keeps `size` machines for sandboxes like `spec`, whose workspace does not matter. `folder`
     /// must be on the same file system as the later workspaces. Needs a running runtime.
     pub fn start(spec: SandboxSpec, size: usize, folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         fs::create_dir_all(&folder)?;
-        sweep(&folder)?;
+        remove_stale(&folder)?;
         let mut spec = SandboxSpec {
             backend: Backend::Microvm,
             workspace: folder.clone(),
@@ -74,7 +74,7 @@ impl Pool {
         {
             spec.root = RootSpec::Image(image);
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             spec,
             folder,
             size,
@@ -116,17 +116,17 @@ impl Pool {
 
     /// A machine for this spec, with its workspace in place; `None` if none fits.
     pub(super) fn take(&self, spec: &SandboxSpec, blueprint: &Blueprint) -> Option<Qemu> {
-        if !is_enough(&self.shared.spec.limits, &spec.limits) {
+        if !covers_limits(&self.shared.spec.limits, &spec.limits) {
             return None;
         }
         let key = blueprint.key();
         let mut waiting = self.shared.waiting();
-        let has_gone = forget_ended(&mut waiting);
+        let has_gone = remove_ended(&mut waiting);
         let place = waiting.iter().position(|one| one.key == key);
         // The filler is blocked by the lock meanwhile, so it does not replace a machine that is
         // only inspected.
         let found = place.and_then(|place| {
-            move_in(waiting[place].folder.path(), &spec.workspace).ok()?;
+            replace_folder(waiting[place].folder.path(), &spec.workspace).ok()?;
             waiting.remove(place)
         });
         drop(waiting);
@@ -139,13 +139,13 @@ impl Pool {
 }
 
 /// Removes machines that have ended by themselves. Returns whether there were any.
-fn forget_ended(waiting: &mut VecDeque<Waiting>) -> bool {
+fn remove_ended(waiting: &mut VecDeque<WaitingMachine>) -> bool {
     let before = waiting.len();
     waiting.retain(|one| !one.qemu.has_ended());
     waiting.len() < before
 }
 
-impl Drop for Pool {
+impl Drop for MachinePool {
     fn drop(&mut self) {
         if let Some(filler) = self.filler.get_mut() {
             filler.abort();
@@ -154,8 +154,8 @@ impl Drop for Pool {
     }
 }
 
-impl Shared {
-    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Waiting>> {
+impl PoolState {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<WaitingMachine>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,14 +171,14 @@ impl Shared {
             path: self.folder.clone(),
             source,
         };
-        let folder = Folder::make(&self.folder).map_err(failed)?;
+        let folder = OwnedFolder::make(&self.folder).map_err(failed)?;
         let spec = SandboxSpec {
             workspace: folder.path().to_owned(),
             ..self.spec.clone()
         };
-        let blueprint = draw(&spec).await?;
+        let blueprint = prepare_blueprint(&spec).await?;
         let qemu = begin(&spec, &blueprint).await?;
-        self.waiting().push_back(Waiting {
+        self.waiting().push_back(WaitingMachine {
             qemu,
             key: blueprint.key(),
             folder,
@@ -189,7 +189,7 @@ impl Shared {
 }
 
 /// Keeps the pool full as long as it exists.
-async fn fill(pool: Weak<Shared>) {
+async fn fill(pool: Weak<PoolState>) {
     loop {
         let Some(shared) = pool.upgrade() else {
             return;
@@ -201,7 +201,7 @@ async fn fill(pool: Weak<Shared>) {
         if let Err(error) = shared.add().await {
             warn!(%error, "cannot add a machine to the pool");
             drop(shared);
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 }
@@ -209,12 +209,12 @@ async fn fill(pool: Weak<Shared>) {
 /// Whether a machine that was made for some limits serves other limits. The exact limits are sent
 /// when the machine is assigned, and are enforced inside; the limits around the machine only must
 /// not be lower. Its memory size is part of its key.
-fn is_enough(made_for: &Limits, wanted: &Limits) -> bool {
+fn covers_limits(made_for: &SandboxLimits, wanted: &SandboxLimits) -> bool {
     made_for.cpus >= wanted.cpus && made_for.disk >= wanted.disk
 }
 
 /// Replaces an empty folder by a machine's folder, with the mode of the empty one.
-fn move_in(folder: &Path, place: &Path) -> io::Result<()> {
+fn replace_folder(folder: &Path, place: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(place)?;
     let own = fs::symlink_metadata(folder)?;
     // Owners were mapped when the machine was started.
@@ -227,7 +227,7 @@ fn move_in(folder: &Path, place: &Path) -> io::Result<()> {
 }
 
 /// Removes the leftovers of dead processes.
-fn sweep(folder: &Path) -> io::Result<()> {
+fn remove_stale(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(is_abandoned) {
@@ -249,7 +249,7 @@ mod tests {
             fs::create_dir(&folder).unwrap();
             fs::write(folder.join("mark"), "").unwrap();
             prepare(&place);
-            assert_eq!(move_in(&folder, &place).is_ok(), moves);
+            assert_eq!(replace_folder(&folder, &place).is_ok(), moves);
             assert_eq!(place.join("mark").exists(), moves);
         };
         let empty = |place: &Path| fs::create_dir(place).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn folders_of_dead_processes_are_swept_and_others_stay() {
         let scene = tempfile::tempdir().unwrap();
-        let own = Folder::make(scene.path()).unwrap();
+        let own = OwnedFolder::make(scene.path()).unwrap();
         let name = own.path().file_name().unwrap().to_str().unwrap();
         // The same process id with another start time.
         let mut parts: Vec<&str> = name.split('-').collect();
@@ -280,7 +280,7 @@ mod tests {
         for folder in [&dead, &other] {
             fs::create_dir(folder).unwrap();
         }
-        sweep(scene.path()).unwrap();
+        remove_stale(scene.path()).unwrap();
         assert!(own.path().exists() && other.exists() && !dead.exists());
     }
 }

@@ -12,31 +12,31 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use walls::machine::{Ending, Errand, Program};
-use walls::plan::{Access, Behind, Fitting, Plan};
+use walls::machine::{HelperTask, ProgramExit, VmmProgram};
+use walls::plan::{MountAccess, Process1Role, RootEntry, WallsPlan};
 
-use super::acceleration::{Acceleration, KVM};
-use super::blueprint::{Beginning, Blueprint, DISK, INITRAMFS, KERNEL};
-use super::monitor::Monitor;
-use crate::backends::furnishing::shown;
-use crate::backends::machine::control::Control;
+use super::acceleration::{Acceleration, KVM_PATH};
+use super::blueprint::{Blueprint, DISK_PATH, INITRAMFS_PATH, KERNEL_PATH, MachineStart};
+use super::monitor::QemuMonitor;
+use crate::backends::machine::control::MachineControl;
 use crate::backends::machine::step;
-use crate::backends::{Standing as _, native};
+use crate::backends::root_entries::host_entry;
+use crate::backends::{RunningWalls as _, native};
 use crate::error::SandboxError;
-use crate::limits::Limits;
-use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE};
+use crate::limits::SandboxLimits;
+use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE_PATH};
 
 /// In addition to the machine's memory: QEMU itself, its translation cache, the file server.
-const OVERHEAD: u64 = 384 << 20;
+const MEMORY_OVERHEAD_BYTES: u64 = 384 << 20;
 
 /// Threads of QEMU and of the file server, in addition to one for each processor.
-const THREADS: u32 = 64;
+const QEMU_THREADS: u32 = 64;
 
 /// Time after the deadline in which a machine may end by itself.
-const LATER: Duration = Duration::from_secs(10);
+const DEADLINE_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Folders of libraries and QEMU's data, on the distributions that have them.
-const LIBRARIES: &[&str] = &[
+const LIBRARY_PATHS: &[&str] = &[
     "/lib",
     "/lib32",
     "/lib64",
@@ -55,19 +55,19 @@ const LIBRARIES: &[&str] = &[
 /// A running QEMU. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Qemu {
-    walls: native::Standing,
+    walls: native::NativeWalls,
     /// To the helper process behind the same walls.
     beside: UnixStream,
     pub(super) link: UnixStream,
-    pub(super) control: Control,
-    pub(super) monitor: Monitor,
+    pub(super) control: MachineControl,
+    pub(super) monitor: QemuMonitor,
 }
 
 /// Parameters of a start.
 #[derive(Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct QemuStart<'a> {
     pub(super) blueprint: &'a Blueprint,
-    pub(super) beginning: Beginning,
+    pub(super) beginning: MachineStart,
     pub(super) memory: BorrowedFd<'a>,
     pub(super) state: Option<BorrowedFd<'a>>,
     /// Its workspace is served, and its limits apply to QEMU too.
@@ -75,18 +75,18 @@ pub(super) struct Start<'a> {
 }
 
 impl Qemu {
-    pub(super) async fn start(start: &Start<'_>) -> Result<Self, SandboxError> {
+    pub(super) async fn start(start: &QemuStart<'_>) -> Result<Self, SandboxError> {
         let outside = outside(start);
-        let facts = native::gather(&outside)?;
-        let adapt = |plan: &mut Plan| adapt(plan, start);
-        let (mut walls, beside, _) = native::stand(&outside, &facts, adapt, None).await?;
-        match send_errand(start, beside).await {
+        let facts = native::gather_facts(&outside)?;
+        let adapt = |plan: &mut WallsPlan| adapt(plan, start);
+        let (mut walls, beside, _) = native::start_walls(&outside, &facts, adapt, None).await?;
+        match send_task(start, beside).await {
             Ok(channels) => Ok(Self {
                 walls,
                 beside: channels.beside,
                 link: channels.link,
-                control: Control::new(channels.control),
-                monitor: Monitor::new(channels.monitor),
+                control: MachineControl::new(channels.control),
+                monitor: QemuMonitor::new(channels.monitor),
             }),
             Err(error) => {
                 walls.take_down().await;
@@ -97,19 +97,22 @@ impl Qemu {
 
     /// QEMU's error output, after another step has failed.
     pub(super) async fn last_words(&mut self) -> Option<String> {
-        const PATIENCE: Duration = Duration::from_secs(3);
+        const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
         let listen = async {
             let length = self.beside.read_u32_le().await?;
             let mut framed = length.to_le_bytes().to_vec();
             framed.resize(4 + length.min(64 * 1024) as usize, 0);
             self.beside.read_exact(&mut framed[4..]).await?;
-            walls::plan::receive::<Ending>(&framed[..])
+            walls::plan::receive::<ProgramExit>(&framed[..])
         };
-        let ending = tokio::time::timeout(PATIENCE, listen).await.ok()?.ok()?;
-        Some(if ending.said.is_empty() {
+        let ending = tokio::time::timeout(EXIT_TIMEOUT, listen)
+            .await
+            .ok()?
+            .ok()?;
+        Some(if ending.last_stderr_line.is_empty() {
             format!("QEMU ended with {}", ending.status)
         } else {
-            ending.said
+            ending.last_stderr_line
         })
     }
 
@@ -129,12 +132,14 @@ impl Qemu {
 
     /// Sets a deadline as backup for the machine's own deadline, starting now.
     pub(super) async fn limit_time(&mut self, wall: Duration) -> io::Result<()> {
-        self.walls.set_deadline(wall + LATER).await
+        self.walls.set_deadline(wall + DEADLINE_GRACE_PERIOD).await
     }
 
     /// Splits off the parts that a sandbox needs.
-    pub(super) fn into_parts(self) -> (native::Standing, UnixStream, Control, Keep) {
-        let keep = Keep {
+    pub(super) fn into_parts(
+        self,
+    ) -> (native::NativeWalls, UnixStream, MachineControl, QemuSockets) {
+        let keep = QemuSockets {
             _beside: self.beside,
             _monitor: self.monitor,
         };
@@ -144,30 +149,30 @@ impl Qemu {
 
 /// Sockets that must stay open: closing one ends the machine.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct QemuSockets {
     _beside: UnixStream,
-    _monitor: Monitor,
+    _monitor: QemuMonitor,
 }
 
 /// The host's ends of the sockets.
-struct Channels {
+struct QemuChannels {
     beside: UnixStream,
     link: UnixStream,
     control: UnixStream,
     monitor: UnixStream,
 }
 
-async fn send_errand(start: &Start<'_>, beside: UnixStream) -> io::Result<Channels> {
+async fn send_task(start: &QemuStart<'_>, beside: UnixStream) -> io::Result<QemuChannels> {
     let (link, far_link) = Socket::pair()?;
     let (control, far_control) = Socket::pair()?;
     let (files, far_files) = Socket::pair()?;
     let (monitor, far_monitor) = Socket::pair()?;
-    let errand = Errand {
-        program: Some(Program {
+    let errand = HelperTask {
+        program: Some(VmmProgram {
             path: start.blueprint.qemu.clone(),
             arguments: start.blueprint.arguments(start.beginning),
         }),
-        folder: Some(WORKSPACE.into()),
+        folder: Some(WORKSPACE_PATH.into()),
     };
     let mut descriptors = vec![
         files.as_fd(),
@@ -186,7 +191,7 @@ async fn send_errand(start: &Start<'_>, beside: UnixStream) -> io::Result<Channe
         socket.set_nonblocking(true)?;
         UnixStream::from_std(socket)
     };
-    Ok(Channels {
+    Ok(QemuChannels {
         beside: ours(socket)?,
         link: ours(link)?,
         control: ours(control)?,
@@ -195,21 +200,21 @@ async fn send_errand(start: &Start<'_>, beside: UnixStream) -> io::Result<Channe
 }
 
 /// The spec of the walls around QEMU: a native sandbox with extra room for QEMU.
-fn outside(start: &Start<'_>) -> SandboxSpec {
+fn outside(start: &QemuStart<'_>) -> SandboxSpec {
     let size = start.blueprint.size;
     let limits = &start.spec.limits;
     SandboxSpec {
         backend: Backend::Native,
         root: RootSpec::Host,
-        limits: Limits {
-            memory: size.memory + OVERHEAD,
+        limits: SandboxLimits {
+            memory: size.memory + MEMORY_OVERHEAD_BYTES,
             cpus: match start.beginning {
                 // A snapshot is shared, so its boot is not slowed down by the limits of the first
                 // sandbox.
-                Beginning::Boot { .. } => size.processors as f64,
-                Beginning::Restore => limits.cpus,
+                MachineStart::Boot { .. } => size.processors as f64,
+                MachineStart::Restore => limits.cpus,
             },
-            pids: THREADS + size.processors as u32,
+            pids: QEMU_THREADS + size.processors as u32,
             open_files: 4096,
             // Set later, when the machine is assigned: see `limit_time`.
             wall: None,
@@ -220,21 +225,21 @@ fn outside(start: &Start<'_>) -> SandboxSpec {
 }
 
 /// Turns a plan for commands into one for QEMU.
-fn adapt(plan: &mut Plan, start: &Start<'_>) {
-    let workspace = plan.fittings.drain(..).find(
-        |fitting| matches!(fitting, Fitting::Bind { target, .. } if target == Path::new(WORKSPACE)),
+fn adapt(plan: &mut WallsPlan, start: &QemuStart<'_>) {
+    let workspace = plan.root_entries.drain(..).find(
+        |fitting| matches!(fitting, RootEntry::Bind { target, .. } if target == Path::new(WORKSPACE_PATH)),
     );
-    plan.behind = Behind::Machine;
+    plan.role = Process1Role::VmmHelper;
     plan.hostname = "machine".into();
-    plan.fittings = furnish(start.blueprint, plan.identity.drop_groups);
-    plan.fittings.extend(workspace);
-    plan.writable = vec!["/dev/null".into(), "/proc".into(), WORKSPACE.into()];
+    plan.root_entries = qemu_entries(start.blueprint, plan.identity.drop_groups);
+    plan.root_entries.extend(workspace);
+    plan.writable = vec!["/dev/null".into(), "/proc".into(), WORKSPACE_PATH.into()];
     if start.blueprint.acceleration == Acceleration::Kvm {
-        plan.fittings.push(device(KVM));
-        plan.writable.push(KVM.into());
+        plan.root_entries.push(device(KVM_PATH));
+        plan.writable.push(KVM_PATH.into());
         // A sandbox of root has its own user, which is only in this group.
         if plan.identity.drop_groups
-            && let Ok(found) = fs::metadata(KVM)
+            && let Ok(found) = fs::metadata(KVM_PATH)
         {
             plan.identity.outside_gid = found.gid();
         }
@@ -242,20 +247,20 @@ fn adapt(plan: &mut Plan, start: &Start<'_>) {
 }
 
 /// The entries that QEMU sees. The cache of the host's root is not readable for other users.
-fn furnish(blueprint: &Blueprint, is_root: bool) -> Vec<Fitting> {
-    let folder = |target: &Path| Fitting::Folder {
+fn qemu_entries(blueprint: &Blueprint, is_root: bool) -> Vec<RootEntry> {
+    let folder = |target: &Path| RootEntry::Folder {
         target: target.into(),
         mode: 0o755,
     };
-    let file = |source: &Path, target: PathBuf| Fitting::Bind {
+    let file = |source: &Path, target: PathBuf| RootEntry::Bind {
         source: source.into(),
         target,
-        access: Access::ReadOnly,
+        access: MountAccess::ReadOnly,
         idmap: None,
     };
     let kept = |source: &Path, target: PathBuf| {
         if is_root {
-            Fitting::Kept {
+            RootEntry::SupervisorBind {
                 source: source.into(),
                 target,
             }
@@ -264,10 +269,10 @@ fn furnish(blueprint: &Blueprint, is_root: bool) -> Vec<Fitting> {
         }
     };
     let mut all = Vec::new();
-    for path in LIBRARIES {
-        if let Some(shown) = shown(path.into()) {
+    for path in LIBRARY_PATHS {
+        if let Some(host_entry) = host_entry(path.into()) {
             all.extend(Path::new(path).parent().map(folder));
-            all.push(shown);
+            all.push(host_entry);
         }
     }
     let qemu = &blueprint.qemu;
@@ -276,21 +281,21 @@ fn furnish(blueprint: &Blueprint, is_root: bool) -> Vec<Fitting> {
     for path in ["/machine", "/dev", "/tmp"] {
         all.push(folder(Path::new(path)));
     }
-    all.push(kept(&blueprint.kernel.image, KERNEL.into()));
-    all.push(kept(&blueprint.initramfs.file, INITRAMFS.into()));
-    all.push(kept(&blueprint.disk, DISK.into()));
-    all.push(Fitting::Proc {
+    all.push(kept(&blueprint.kernel.image, KERNEL_PATH.into()));
+    all.push(kept(&blueprint.initramfs.file, INITRAMFS_PATH.into()));
+    all.push(kept(&blueprint.disk, DISK_PATH.into()));
+    all.push(RootEntry::Proc {
         target: "/proc".into(),
     });
     all.extend(["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"].map(device));
     all
 }
 
-fn device(path: &str) -> Fitting {
-    Fitting::Bind {
+fn device(path: &str) -> RootEntry {
+    RootEntry::Bind {
         source: path.into(),
         target: path.into(),
-        access: Access::Device,
+        access: MountAccess::Device,
         idmap: None,
     }
 }

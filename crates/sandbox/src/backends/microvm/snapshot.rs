@@ -20,39 +20,39 @@ use tokio::sync::OnceCell;
 use tracing::info;
 use walls::cgroups::is_abandoned;
 
-use super::blueprint::{Beginning, Blueprint};
-use super::clock;
-use super::folder::Folder;
-use super::qemu::{Qemu, Start};
-use crate::backends::machine::{self, arrival, step};
+use super::blueprint::{Blueprint, MachineStart};
+use super::folder::OwnedFolder;
+use super::qemu::{Qemu, QemuStart};
+use super::tsc;
+use crate::backends::machine::{self, assignment, step};
 use crate::error::SandboxError;
 use crate::spec::{Backend, SandboxSpec};
 
 /// Timeout of a boot, which takes seconds; an emulated one on a busy host takes longer.
-const BOOT: Duration = Duration::from_secs(180);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Timeout of a trial boot. With KVM it takes a second or never ends.
-const PROOF: Duration = Duration::from_secs(20);
+const TRIAL_BOOT_TIMEOUT: Duration = Duration::from_secs(20);
 
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// Snapshots to keep: several sizes, for several versions of their components.
-const MOST: usize = 12;
+const MAX_SNAPSHOTS: usize = 12;
 
 /// A waiting machine from which any number of others can start.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct MicrovmSnapshot {
     pub(super) memory: OwnedFd,
     pub(super) state: OwnedFd,
 }
 
 /// A snapshot that is known or being made.
-type Place = Arc<OnceCell<Arc<Snapshot>>>;
+type SnapshotCell = Arc<OnceCell<Arc<MicrovmSnapshot>>>;
 
 /// The snapshots of this process, by key.
-static KNOWN: Mutex<Option<HashMap<String, Place>>> = Mutex::new(None);
+static SNAPSHOTS: Mutex<Option<HashMap<String, SnapshotCell>>> = Mutex::new(None);
 
-impl Snapshot {
+impl MicrovmSnapshot {
     /// Gets a snapshot from this process, from the cache, or from a boot.
     pub(super) async fn get(
         spec: &SandboxSpec,
@@ -60,7 +60,7 @@ impl Snapshot {
     ) -> Result<Arc<Self>, SandboxError> {
         let key = blueprint.key();
         let cell = {
-            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = SNAPSHOTS.lock().unwrap_or_else(PoisonError::into_inner);
             let known = known.get_or_insert_default();
             known.entry(key.clone()).or_default().clone()
         };
@@ -71,7 +71,7 @@ impl Snapshot {
     /// Removes a snapshot that machines cannot start from, here and in the cache.
     pub(super) fn forget(spec: &SandboxSpec, blueprint: &Blueprint) {
         let key = blueprint.key();
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = SNAPSHOTS.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_default().remove(&key);
         let _ = fs::remove_dir_all(spec.provisions.cache.join("machines").join(&key));
     }
@@ -81,7 +81,7 @@ async fn find(
     spec: &SandboxSpec,
     blueprint: &Blueprint,
     key: &str,
-) -> Result<Arc<Snapshot>, SandboxError> {
+) -> Result<Arc<MicrovmSnapshot>, SandboxError> {
     let failed = |source| step(Backend::Microvm, "store a snapshot", source);
     let folder = machine::folder(&spec.provisions.cache).map_err(failed)?;
     let kept = folder.join(key);
@@ -91,8 +91,8 @@ async fn find(
     };
     let looked = tokio::task::spawn_blocking(look).await;
     let lock = match looked.map_err(io::Error::other).and_then(|looked| looked) {
-        Ok(Looked::Found(snapshot)) => return Ok(Arc::new(snapshot)),
-        Ok(Looked::Nothing(lock)) => lock,
+        Ok(CacheLookup::Found(snapshot)) => return Ok(Arc::new(snapshot)),
+        Ok(CacheLookup::Nothing(lock)) => lock,
         Err(error) => return Err(failed(error)),
     };
     info!(key, "booting a machine for a snapshot");
@@ -113,39 +113,39 @@ async fn find(
     Ok(snapshot)
 }
 
-enum Looked {
-    Found(Snapshot),
+enum CacheLookup {
+    Found(MicrovmSnapshot),
     /// Holds the lock for making it.
     Nothing(File),
 }
 
 /// Looks in the cache. If there is no snapshot, waits for another process that makes it, or returns
 /// the lock for making it.
-fn look(kept: &Path, lock: &Path) -> io::Result<Looked> {
+fn look(kept: &Path, lock: &Path) -> io::Result<CacheLookup> {
     if let Ok(snapshot) = load(kept) {
-        return Ok(Looked::Found(snapshot));
+        return Ok(CacheLookup::Found(snapshot));
     }
     let lock = File::create(lock)?;
     lock.lock()?;
     Ok(match load(kept) {
-        Ok(snapshot) => Looked::Found(snapshot),
-        Err(_) => Looked::Nothing(lock),
+        Ok(snapshot) => CacheLookup::Found(snapshot),
+        Err(_) => CacheLookup::Nothing(lock),
     })
 }
 
 /// Boots a machine until it waits, and saves its memory and state.
-async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Snapshot, SandboxError> {
+async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<MicrovmSnapshot, SandboxError> {
     let failed = |error: io::Error| step(Backend::Microvm, "boot a machine", error);
     let memory = memory_file("hotcell-machine").map_err(failed)?;
     memory.set_len(blueprint.size.memory).map_err(failed)?;
     let state = memory_file("hotcell-state").map_err(failed)?;
-    let (mut qemu, _workspace) = booting(spec, blueprint, &memory).await?;
+    let (mut qemu, _workspace) = start_boot(spec, blueprint, &memory).await?;
     let waits = async {
         qemu.control.awake().await?;
         qemu.monitor.save(state.as_fd()).await?;
         Ok::<(), Box<dyn Error + Send + Sync>>(())
     };
-    let outcome = tokio::time::timeout(BOOT, waits).await;
+    let outcome = tokio::time::timeout(BOOT_TIMEOUT, waits).await;
     let outcome = outcome.unwrap_or_else(|_| Err("it did not boot in time".into()));
     if let Err(error) = outcome {
         let said = qemu.last_words().await;
@@ -158,22 +158,22 @@ async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Snapshot, San
     qemu.take_down().await;
     seal(&memory).map_err(failed)?;
     seal(&state).map_err(failed)?;
-    Ok(Snapshot {
+    Ok(MicrovmSnapshot {
         memory: memory.into(),
         state: state.into(),
     })
 }
 
 /// Tries to boot a machine from the blueprint.
-pub(super) async fn proves(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<(), String> {
+pub(super) async fn try_boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<(), String> {
     let memory = memory_file("hotcell-machine").map_err(|error| error.to_string())?;
     memory
         .set_len(blueprint.size.memory)
         .map_err(|error| error.to_string())?;
-    let (mut qemu, _workspace) = booting(spec, blueprint, &memory)
+    let (mut qemu, _workspace) = start_boot(spec, blueprint, &memory)
         .await
         .map_err(|error| error.to_string())?;
-    let verdict = match tokio::time::timeout(PROOF, qemu.control.awake()).await {
+    let verdict = match tokio::time::timeout(TRIAL_BOOT_TIMEOUT, qemu.control.awake()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(match qemu.last_words().await {
             Some(said) => format!("a guest ends while it boots: {said}"),
@@ -181,7 +181,7 @@ pub(super) async fn proves(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<
         }),
         Err(_) => Err(format!(
             "a guest does not boot within {} s",
-            PROOF.as_secs()
+            TRIAL_BOOT_TIMEOUT.as_secs()
         )),
     };
     qemu.take_down().await;
@@ -189,22 +189,22 @@ pub(super) async fn proves(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<
 }
 
 /// Starts booting a machine, with an empty folder as its placeholder workspace.
-async fn booting(
+async fn start_boot(
     spec: &SandboxSpec,
     blueprint: &Blueprint,
     memory: &File,
-) -> Result<(Qemu, Folder), SandboxError> {
-    let counter = tokio::task::spawn_blocking(clock::kilohertz).await;
+) -> Result<(Qemu, OwnedFolder), SandboxError> {
+    let counter = tokio::task::spawn_blocking(tsc::tsc_khz).await;
     let failed = |error: io::Error| step(Backend::Microvm, "boot a machine", error);
     let folder = machine::folder(&spec.provisions.cache).map_err(failed)?;
-    let workspace = Folder::make(&folder).map_err(failed)?;
+    let workspace = OwnedFolder::make(&folder).map_err(failed)?;
     let spec = SandboxSpec {
         workspace: workspace.path().to_owned(),
         ..spec.clone()
     };
-    let mut qemu = Qemu::start(&Start {
+    let mut qemu = Qemu::start(&QemuStart {
         blueprint,
-        beginning: Beginning::Boot {
+        beginning: MachineStart::Boot {
             counter: counter.ok().flatten(),
         },
         memory: memory.as_fd(),
@@ -212,10 +212,10 @@ async fn booting(
         spec: &spec,
     })
     .await?;
-    let likely = arrival::plan(&spec, blueprint.size.processors);
+    let likely = assignment::plan(&spec, blueprint.size.processors);
     match qemu.control.expect(&likely).await {
         Ok(()) => Ok((qemu, workspace)),
-        Err(error) => Err(super::gone(qemu, "boot a machine", error).await),
+        Err(error) => Err(super::machine_error(qemu, "boot a machine", error).await),
     }
 }
 
@@ -233,18 +233,21 @@ fn seal(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-const MEMORY: &str = "memory";
-const STATE: &str = "state";
+const MEMORY_FILE: &str = "memory";
+const STATE_FILE: &str = "state";
 
 /// Atomic: the snapshot appears as a whole or not at all.
-fn store(snapshot: &Snapshot, folder: &Path, kept: &Path) -> io::Result<()> {
-    tidy(folder)?;
-    let own = Folder::make(folder)?;
+fn store(snapshot: &MicrovmSnapshot, folder: &Path, kept: &Path) -> io::Result<()> {
+    remove_old(folder)?;
+    let own = OwnedFolder::make(folder)?;
     let draft = own.path();
     let write = || -> io::Result<()> {
-        for (name, content) in [(MEMORY, &snapshot.memory), (STATE, &snapshot.state)] {
+        for (name, content) in [
+            (MEMORY_FILE, &snapshot.memory),
+            (STATE_FILE, &snapshot.state),
+        ] {
             let target = File::create(draft.join(name))?;
-            copy_used(&File::from(content.try_clone()?), &target)?;
+            copy_sparse(&File::from(content.try_clone()?), &target)?;
             target.sync_all()?;
         }
         fs::rename(draft, kept)
@@ -255,24 +258,26 @@ fn store(snapshot: &Snapshot, folder: &Path, kept: &Path) -> io::Result<()> {
 }
 
 /// Removes the leftovers of crashes, and the least recently used snapshots.
-fn tidy(folder: &Path) -> io::Result<()> {
+fn remove_old(folder: &Path) -> io::Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(folder)?.flatten() {
         let path = entry.path();
         if entry.file_name().to_str().is_some_and(is_abandoned) {
             let _ = fs::remove_dir_all(&path);
-        } else if let Ok(used) = fs::metadata(path.join(STATE)).and_then(|found| found.modified()) {
+        } else if let Ok(used) =
+            fs::metadata(path.join(STATE_FILE)).and_then(|found| found.modified())
+        {
             kept.push((used, path));
         }
     }
     kept.sort();
-    for (_, path) in kept.iter().rev().skip(MOST - 1) {
+    for (_, path) in kept.iter().rev().skip(MAX_SNAPSHOTS - 1) {
         let _ = fs::remove_dir_all(path);
     }
     Ok(())
 }
 
-fn load(kept: &Path) -> io::Result<Snapshot> {
+fn load(kept: &Path) -> io::Result<MicrovmSnapshot> {
     let read = |name: &str| -> io::Result<OwnedFd> {
         let source = File::open(kept.join(name))?;
         let target = memory_file("hotcell-machine")?;
@@ -280,17 +285,17 @@ fn load(kept: &Path) -> io::Result<Snapshot> {
         seal(&target)?;
         Ok(target.into())
     };
-    let snapshot = Snapshot {
-        memory: read(MEMORY)?,
-        state: read(STATE)?,
+    let snapshot = MicrovmSnapshot {
+        memory: read(MEMORY_FILE)?,
+        state: read(STATE_FILE)?,
     };
-    // Records the last use, for `tidy`.
-    let _ = File::open(kept.join(STATE)).and_then(|file| file.set_modified(SystemTime::now()));
+    // Records the last use, for `remove_old`.
+    let _ = File::open(kept.join(STATE_FILE)).and_then(|file| file.set_modified(SystemTime::now()));
     Ok(snapshot)
 }
 
 /// The non-hole ranges of a file, as start and length.
-fn parts(file: &File) -> io::Result<Vec<(u64, u64)>> {
+fn data_ranges(file: &File) -> io::Result<Vec<(u64, u64)>> {
     use nix::unistd::{Whence, lseek};
     let mut found = Vec::new();
     let mut at = 0;
@@ -308,7 +313,7 @@ fn parts(file: &File) -> io::Result<Vec<(u64, u64)>> {
 /// Copies the data and keeps holes.
 fn copy_data(mut source: &File, mut target: &File) -> io::Result<()> {
     target.set_len(source.metadata()?.len())?;
-    for (start, length) in parts(source)? {
+    for (start, length) in data_ranges(source)? {
         source.seek(SeekFrom::Start(start))?;
         target.seek(SeekFrom::Start(start))?;
         io::copy(&mut source.take(length), &mut target)?;
@@ -317,10 +322,10 @@ fn copy_data(mut source: &File, mut target: &File) -> io::Result<()> {
 }
 
 /// Copies the data, and leaves holes for pages that are all zeros.
-fn copy_used(source: &File, target: &File) -> io::Result<()> {
+fn copy_sparse(source: &File, target: &File) -> io::Result<()> {
     target.set_len(source.metadata()?.len())?;
-    let mut buffer = vec![0; 256 * PAGE];
-    for (start, length) in parts(source)? {
+    let mut buffer = vec![0; 256 * PAGE_BYTES];
+    for (start, length) in data_ranges(source)? {
         let mut at = start;
         while at < start + length {
             let room = buffer.len().min((start + length - at) as usize);
@@ -328,9 +333,9 @@ fn copy_used(source: &File, target: &File) -> io::Result<()> {
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            for (number, page) in buffer[..read].chunks(PAGE).enumerate() {
+            for (number, page) in buffer[..read].chunks(PAGE_BYTES).enumerate() {
                 if page.iter().any(|byte| *byte != 0) {
-                    target.write_all_at(page, at + (number * PAGE) as u64)?;
+                    target.write_all_at(page, at + (number * PAGE_BYTES) as u64)?;
                 }
             }
             at += read as u64;

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use nix::errno::Errno;
-use walls::plan::{Failure, Stage};
+use walls::plan::{SetupFailure, SetupStage};
 
-use super::planning::Facts;
+use super::wall_plan::HostFacts;
 
 /// The settings of this machine that affect user namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Signs {
+pub(super) struct NamespaceSettings {
     pub(super) max_user_namespaces: Option<u64>,
     /// Debian's own setting.
     pub(super) unprivileged_clone: Option<u64>,
@@ -20,7 +20,7 @@ pub(super) struct Signs {
     pub(super) filtered: bool,
 }
 
-impl Signs {
+impl NamespaceSettings {
     pub(super) fn read() -> Self {
         let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse().ok();
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -39,10 +39,14 @@ impl Signs {
 }
 
 /// One line that names the setting that forbids the step, and how to change it.
-pub(super) fn advise(failure: &Failure, signs: &Signs, facts: &Facts) -> Option<String> {
+pub(super) fn advise(
+    failure: &SetupFailure,
+    signs: &NamespaceSettings,
+    facts: &HostFacts,
+) -> Option<String> {
     let errno = Errno::from_raw(failure.errno);
     let forbidden = matches!(errno, Errno::EPERM | Errno::EACCES);
-    if errno == Errno::ENOSPC && failure.stage == Stage::Namespaces
+    if errno == Errno::ENOSPC && failure.stage == SetupStage::Namespaces
         || signs.max_user_namespaces == Some(0)
     {
         return Some(
@@ -88,7 +92,7 @@ pub(super) fn advise(failure: &Failure, signs: &Signs, facts: &Facts) -> Option<
         );
     }
     match failure.stage {
-        Stage::Namespaces | Stage::Identity | Stage::Mounts => Some(
+        SetupStage::Namespaces | SetupStage::Identity | SetupStage::Mounts => Some(
             "a security module of this machine forbids it; its log (`dmesg`) says which".into(),
         ),
         _ => None,
@@ -98,24 +102,24 @@ pub(super) fn advise(failure: &Failure, signs: &Signs, facts: &Facts) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use walls::cgroups::Available;
+    use walls::cgroups::AvailableControllers;
 
     #[test]
     fn each_forbidding_setting_is_named() {
-        let facts = |is_host_root| Facts {
+        let facts = |is_host_root| HostFacts {
             uid: 1000,
             gid: 1000,
             is_host_root,
             workspace_owner: (1000, 1000),
             image_owner: None,
-            groups: Available::default(),
+            groups: AvailableControllers::default(),
             group_name: None,
             processors: vec![0],
             number: 0,
         };
-        let check = |errno: Errno, stage, signs: Signs, expect: Option<&str>| {
+        let check = |errno: Errno, stage, signs: NamespaceSettings, expect: Option<&str>| {
             let step = "make namespaces".to_owned();
-            let failure = Failure {
+            let failure = SetupFailure {
                 step,
                 stage,
                 errno: errno as i32,
@@ -129,15 +133,15 @@ mod tests {
                 None => assert_eq!(advice, None),
             }
         };
-        let none = Signs::default;
-        let namespaces = Stage::Namespaces;
+        let none = NamespaceSettings::default;
+        let namespaces = SetupStage::Namespaces;
         check(
             Errno::ENOSPC,
             namespaces,
             none(),
             Some("user.max_user_namespaces"),
         );
-        let off = Signs {
+        let off = NamespaceSettings {
             max_user_namespaces: Some(0),
             ..none()
         };
@@ -147,7 +151,7 @@ mod tests {
             off,
             Some("user.max_user_namespaces"),
         );
-        let debian = Signs {
+        let debian = NamespaceSettings {
             unprivileged_clone: Some(0),
             ..none()
         };
@@ -157,22 +161,22 @@ mod tests {
             debian,
             Some("kernel.unprivileged_userns_clone=1"),
         );
-        let ubuntu = Signs {
+        let ubuntu = NamespaceSettings {
             apparmor_restricts: Some(1),
             ..none()
         };
         check(
             Errno::EACCES,
-            Stage::Mounts,
+            SetupStage::Mounts,
             ubuntu,
             Some("apparmor_restrict_unprivileged_userns=0"),
         );
-        let docker = Signs {
+        let docker = NamespaceSettings {
             in_container: true,
             ..none()
         };
         check(Errno::EPERM, namespaces, docker, Some("seccomp=unconfined"));
         check(Errno::EPERM, namespaces, none(), Some("security module"));
-        check(Errno::ENOENT, Stage::Mounts, none(), None);
+        check(Errno::ENOENT, SetupStage::Mounts, none(), None);
     }
 }

@@ -2,42 +2,42 @@
 
 use std::path::Path;
 
-use super::super::bundle::{Bundle, Mount};
-use super::super::contained::GUEST_INSIDE;
-use super::super::container::holds::{PERIOD, pids, quota};
-use super::super::container::{LINK_INSIDE, Users};
-use super::super::furnishing::{HOSTNAME, UID};
-use crate::limits::Limits;
+use super::super::bundle::{Bundle, BundleMount};
+use super::super::confined_guest::GUEST_PATH;
+use super::super::container::cgroup_limits::{CPU_PERIOD_MICROS, pids, quota};
+use super::super::container::{LINK_PATH, SandboxUids};
+use super::super::root_entries::{HOSTNAME, UID};
+use crate::limits::SandboxLimits;
 
 /// Everything that defines one container.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Container<'a> {
+pub(super) struct PodmanContainerSpec<'a> {
     pub(super) name: &'a str,
     /// The owner process on the host, so that leftovers can be found.
     pub(super) owner: &'a str,
-    pub(super) identity: Identity,
+    pub(super) identity: PodmanIdentity,
     pub(super) bundle: &'a Bundle,
     /// Whether the root is an image and therefore writable.
     pub(super) is_image: bool,
     pub(super) seccomp: &'a Path,
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a SandboxLimits,
     /// Limit of processes per user, independent of the cgroup.
     pub(super) processes: u64,
 }
 
 /// The host user of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(super) enum PodmanIdentity {
     /// Its own users.
-    Mapped(Users),
+    Mapped(SandboxUids),
     /// The user that starts it.
     Caller,
 }
 
 /// Seconds after the deadline until Podman ends the container, if the guest did not.
-const GRACE: u64 = 5;
+const DEADLINE_GRACE_SECS: u64 = 5;
 
-impl Container<'_> {
+impl PodmanContainerSpec<'_> {
     /// All arguments, from `run` to those of the guest.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all: Vec<String> = [
@@ -73,25 +73,25 @@ impl Container<'_> {
             format!("--security-opt=seccomp={}", self.seccomp.display()),
             format!("--user={UID}:{UID}"),
         ]);
-        self.identify(&mut all);
+        self.add_identity(&mut all);
         self.limit(&mut all);
         for mount in &self.bundle.mounts {
             self.mount(mount, &mut all);
         }
         self.root(&mut all);
-        all.extend([GUEST_INSIDE, "contained", LINK_INSIDE].map(str::to_owned));
+        all.extend([GUEST_PATH, "contained", LINK_PATH].map(str::to_owned));
         all
     }
 
-    fn identify(&self, all: &mut Vec<String>) {
+    fn add_identity(&self, all: &mut Vec<String>) {
         match self.identity {
-            Identity::Mapped(Users { user, root }) => {
+            PodmanIdentity::Mapped(SandboxUids { user, root }) => {
                 for map in ["uidmap", "gidmap"] {
                     all.push(format!("--{map}=0:{root}:1"));
                     all.push(format!("--{map}={UID}:{user}:1"));
                 }
             }
-            Identity::Caller => all.push(format!("--userns=keep-id:uid={UID},gid={UID}")),
+            PodmanIdentity::Caller => all.push(format!("--userns=keep-id:uid={UID},gid={UID}")),
         }
     }
 
@@ -102,7 +102,7 @@ impl Container<'_> {
             // Memory plus swap, so this means no swap.
             format!("--memory-swap={}b", limits.memory),
             format!("--pids-limit={}", pids(limits)),
-            format!("--cpu-period={PERIOD}"),
+            format!("--cpu-period={CPU_PERIOD_MICROS}"),
             format!("--cpu-quota={}", quota(limits)),
             format!("--ulimit=nofile={0}:{0}", limits.open_files),
             // Podman's default is more than a root user with reduced rights may set.
@@ -110,13 +110,16 @@ impl Container<'_> {
             "--ulimit=core=1:1".to_owned(),
         ]);
         if let Some(wall) = limits.wall {
-            all.push(format!("--timeout={}", wall.as_secs() + GRACE));
+            all.push(format!(
+                "--timeout={}",
+                wall.as_secs() + DEADLINE_GRACE_SECS
+            ));
         }
     }
 
-    fn mount(&self, mount: &Mount, all: &mut Vec<String>) {
+    fn mount(&self, mount: &BundleMount, all: &mut Vec<String>) {
         match mount {
-            Mount::Bind {
+            BundleMount::Bind {
                 source,
                 target,
                 read_only,
@@ -129,10 +132,10 @@ impl Container<'_> {
                 ));
             }
             // Podman mounts this one itself.
-            Mount::Tmpfs { target, bytes, .. } if target == Path::new("/dev/shm") => {
+            BundleMount::Tmpfs { target, bytes, .. } if target == Path::new("/dev/shm") => {
                 all.push(format!("--shm-size={bytes}b"));
             }
-            Mount::Tmpfs {
+            BundleMount::Tmpfs {
                 target,
                 bytes,
                 mode,
@@ -159,9 +162,9 @@ mod tests {
 
     use super::*;
 
-    fn arguments(identity: Identity, is_image: bool, limits: &Limits) -> Vec<String> {
+    fn arguments(identity: PodmanIdentity, is_image: bool, limits: &SandboxLimits) -> Vec<String> {
         let bundle = Bundle::sample();
-        let container = Container {
+        let container = PodmanContainerSpec {
             name: "hotcell-1-2-3-4",
             owner: "2-3",
             identity,
@@ -176,22 +179,19 @@ mod tests {
 
     #[test]
     fn every_wall_is_asked_for() {
-        let limits = Limits {
+        let limits = SandboxLimits {
             wall: Some(Duration::from_secs(30)),
             cpus: 1.5,
-            ..Limits::default()
+            ..SandboxLimits::default()
         };
-        let users = Users {
+        let users = SandboxUids {
             user: 1_900_000_000,
             root: 1_900_000_001,
         };
         let check = |identity, is_image, expect: &[&str], never: &[&str]| {
             let all = arguments(identity, is_image, &limits);
             assert_eq!(all[0], "run");
-            assert_eq!(
-                all[all.len() - 3..],
-                [GUEST_INSIDE, "contained", LINK_INSIDE]
-            );
+            assert_eq!(all[all.len() - 3..], [GUEST_PATH, "contained", LINK_PATH]);
             let usual = [
                 "--network=none",
                 "--cap-drop=all",
@@ -219,7 +219,7 @@ mod tests {
                 );
             }
         };
-        let mapped = Identity::Mapped(users);
+        let mapped = PodmanIdentity::Mapped(users);
         check(
             mapped,
             false,
@@ -234,7 +234,7 @@ mod tests {
         );
         check(mapped, true, &["/run/x/root"], &["--read-only"]);
         check(
-            Identity::Caller,
+            PodmanIdentity::Caller,
             true,
             &["--userns=keep-id:uid=1000,gid=1000", "/run/x/root"],
             &["--uidmap", "--read-only"],

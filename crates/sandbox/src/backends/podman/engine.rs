@@ -1,5 +1,5 @@
 //! The `podman` program of this machine: its path, its required options, and its calls.
-//! Decides nothing about containers. Entry point: [`Engine::find`].
+//! Decides nothing about containers. Entry point: [`PodmanEngine::find`].
 
 use std::fs;
 use std::io;
@@ -12,23 +12,23 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{Uid, User};
 use tokio::sync::oneshot;
 use walls::plan;
-use walls::staging::Staging;
+use walls::staging::StagingPlan;
 
-use super::super::child::end_within;
-use super::super::container::holds::pids;
-use super::super::native::maps_everyone;
-use super::{BACKEND, Run};
+use super::super::child::wait_or_kill;
+use super::super::container::cgroup_limits::pids;
+use super::super::native::is_initial_user_namespace;
+use super::{BACKEND, PodmanRun};
+use crate::backend_config::{BackendConfig, PROGRAM_SEARCH_PATH, find_program};
 use crate::error::SandboxError;
 use crate::guest_program;
-use crate::limits::Limits;
-use crate::provisions::{PATH, Provisions, locate};
+use crate::limits::SandboxLimits;
 
 /// Timeout of one Podman call while a container is taken down.
 pub(super) const PODMAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Podman with the options that it needs here.
 #[derive(Debug, Clone)]
-pub(super) struct Engine {
+pub(super) struct PodmanEngine {
     program: PathBuf,
     /// Options before the subcommand.
     pub(super) globals: Vec<String>,
@@ -39,21 +39,21 @@ pub(super) struct Engine {
 
 /// The facts that Podman's options depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Facts {
+struct PodmanFacts {
     has_systemd: bool,
     /// Controllers on version 1 with version 2 mounted too, which `crun` refuses.
     is_hybrid: bool,
     has_runc: bool,
 }
 
-impl Facts {
+impl PodmanFacts {
     fn look() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let has = |kind: &str| mounts.contains(&format!(" - {kind} "));
         Self {
             has_systemd: Path::new("/run/systemd/system").is_dir(),
             is_hybrid: has("cgroup") && has("cgroup2"),
-            has_runc: locate(Path::new("runc")).is_some(),
+            has_runc: find_program(Path::new("runc")).is_some(),
         }
     }
 
@@ -75,21 +75,22 @@ impl Facts {
     }
 }
 
-impl Engine {
-    pub(super) fn find(provisions: &Provisions) -> Result<Self, SandboxError> {
+impl PodmanEngine {
+    pub(super) fn find(provisions: &BackendConfig) -> Result<Self, SandboxError> {
         let containers = &provisions.containers;
-        let program = locate(&containers.podman).ok_or_else(|| SandboxError::Unavailable {
-            backend: BACKEND,
-            reason: format!("`{}` is not installed", containers.podman.display()),
-            advice: Some("`apt install podman`".into()),
-        })?;
-        let facts = Facts::look();
+        let program =
+            find_program(&containers.podman).ok_or_else(|| SandboxError::Unavailable {
+                backend: BACKEND,
+                reason: format!("`{}` is not installed", containers.podman.display()),
+                advice: Some("`apt install podman`".into()),
+            })?;
+        let facts = PodmanFacts::look();
         let runtime = facts.runtime(containers.podman_runtime.as_deref());
         Ok(Self {
             program,
             globals: facts.globals(runtime.as_deref()),
             runtime,
-            is_rootful: Uid::effective().is_root() && maps_everyone(),
+            is_rootful: Uid::effective().is_root() && is_initial_user_namespace(),
         })
     }
 
@@ -103,9 +104,9 @@ impl Engine {
     pub(super) fn start(
         &self,
         arguments: &[String],
-        staging: Option<&Staging>,
+        staging: Option<&StagingPlan>,
         guest: &Path,
-    ) -> io::Result<Run> {
+    ) -> io::Result<PodmanRun> {
         let mut command = match (staging, self.is_rootful) {
             (Some(_), true) => {
                 let mut command = guest_program::command("stage")?;
@@ -124,7 +125,7 @@ impl Engine {
             Some(_) => Stdio::piped(),
             None => Stdio::null(),
         });
-        self.surround(&mut command);
+        self.set_environment(&mut command);
         let mut child = command
             .args(arguments)
             .stdout(Stdio::null())
@@ -140,7 +141,7 @@ impl Engine {
                 let _ = sender.send(output);
             }
         });
-        Ok(Run { pid, ended })
+        Ok(PodmanRun { pid, ended })
     }
 
     /// Removes containers, running or not. Ignores those that are gone already.
@@ -151,16 +152,16 @@ impl Engine {
 
     /// Waits until a container has ended, at most as long as a start may take.
     pub(super) fn wait(&self, name: &str) {
-        self.call_for(Duration::from_secs(900), ["wait", name]);
+        self.call_with_timeout(Duration::from_secs(900), ["wait", name]);
     }
 
     fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) {
-        self.call_for(PODMAN_TIMEOUT, arguments);
+        self.call_with_timeout(PODMAN_TIMEOUT, arguments);
     }
 
-    fn call_for<'a>(&self, limit: Duration, arguments: impl IntoIterator<Item = &'a str>) {
+    fn call_with_timeout<'a>(&self, limit: Duration, arguments: impl IntoIterator<Item = &'a str>) {
         let mut command = Command::new(&self.program);
-        self.surround(&mut command);
+        self.set_environment(&mut command);
         let quiet = command
             .args(&self.globals)
             .args(arguments)
@@ -169,7 +170,7 @@ impl Engine {
             .stderr(Stdio::null());
         match quiet.spawn() {
             Ok(mut podman) => {
-                if !end_within(&mut podman, limit) {
+                if !wait_or_kill(&mut podman, limit) {
                     tracing::warn!("podman cannot be killed");
                 }
             }
@@ -179,12 +180,12 @@ impl Engine {
 
     /// Sets the environment that the program needs, without the caller's own. Its own process group
     /// keeps terminal signals away from it.
-    fn surround(&self, command: &mut Command) {
+    fn set_environment(&self, command: &mut Command) {
         let user = Uid::effective();
         let home = User::from_uid(user).ok().flatten().map(|user| user.dir);
         command
             .env_clear()
-            .env("PATH", PATH)
+            .env("PATH", PROGRAM_SEARCH_PATH)
             .env("HOME", home.unwrap_or_else(|| "/".into()))
             .current_dir("/")
             .process_group(0);
@@ -223,10 +224,10 @@ impl Engine {
 
 /// Limit of processes for a container's user, in addition to its cgroup: generous, but no more than
 /// this user may set.
-pub(super) fn processes(limits: &Limits) -> u64 {
-    const ENOUGH: u64 = 4096;
-    let own = getrlimit(Resource::RLIMIT_NPROC).map_or(ENOUGH, |(_, hard)| hard);
-    ENOUGH.max(u64::from(pids(limits))).min(own)
+pub(super) fn max_processes(limits: &SandboxLimits) -> u64 {
+    const DEFAULT_MAX_PROCESSES: u64 = 4096;
+    let own = getrlimit(Resource::RLIMIT_NPROC).map_or(DEFAULT_MAX_PROCESSES, |(_, hard)| hard);
+    DEFAULT_MAX_PROCESSES.max(u64::from(pids(limits))).min(own)
 }
 
 #[cfg(test)]
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn podman_is_called_as_the_machine_needs_it() {
         let check = |facts: (bool, bool, bool), set: Option<&str>, expect: &[&str]| {
-            let facts = Facts {
+            let facts = PodmanFacts {
                 has_systemd: facts.0,
                 is_hybrid: facts.1,
                 has_runc: facts.2,

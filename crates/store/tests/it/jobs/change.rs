@@ -3,15 +3,15 @@
 use futures_util::future::join_all;
 use protocol::job::{Cause, Job};
 use store::StoreError;
-use store::jobs::{Along, Beat, Changed, Message};
+use store::jobs::{ChangeExtras, ChangeResult, Heartbeat, JobMessage};
 
-use super::{State, World, failed, id, new, saved};
+use super::{JobState, JobsFixture, failed, id, new, saved};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_change_a_revision_one_wins() {
     const CHANGERS: u32 = 50;
-    const TIMES: u32 = 10;
-    let world = World::new().await;
+    const CHANGES_PER_TASK: u32 = 10;
+    let world = JobsFixture::new().await;
     world.schedule(1).await;
     let others = world.again().await;
     // Each task repeats reading, deciding and writing until all its changes are saved.
@@ -22,12 +22,12 @@ async fn of_many_who_change_a_revision_one_wins() {
         };
         tokio::spawn(async move {
             let mut won = Vec::new();
-            while won.len() < TIMES as usize {
+            while won.len() < CHANGES_PER_TASK as usize {
                 let mut job = jobs.job(id(1)).await.unwrap().unwrap();
                 job.crashes += 1;
-                match jobs.change(job, Along::default()).await.unwrap() {
-                    Changed::Saved(job) => won.push((job.revision, job.crashes)),
-                    Changed::Stale => {}
+                match jobs.change(job, ChangeExtras::default()).await.unwrap() {
+                    ChangeResult::Saved(job) => won.push((job.revision, job.crashes)),
+                    ChangeResult::Stale => {}
                 }
             }
             won
@@ -39,7 +39,7 @@ async fn of_many_who_change_a_revision_one_wins() {
         .flat_map(Result::unwrap)
         .collect();
     won.sort_unstable();
-    let expect: Vec<_> = (1..=CHANGERS * TIMES)
+    let expect: Vec<_> = (1..=CHANGERS * CHANGES_PER_TASK)
         .map(|count| (u64::from(count), count))
         .collect();
     assert_eq!(won, expect, "each revision once, and no count lost");
@@ -47,47 +47,59 @@ async fn of_many_who_change_a_revision_one_wins() {
 
 #[tokio::test]
 async fn what_is_gone_or_changed_is_stale() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let job = world.schedule(1).await;
-    let unknown = world.jobs.change(new(2), Along::default()).await.unwrap();
-    assert_eq!(unknown, Changed::Stale);
-    let ended = world.become_(1, State::Complete).await;
-    let stale = world
+    let unknown = world
         .jobs
-        .change(job.clone(), Along::default())
+        .change(new(2), ChangeExtras::default())
         .await
         .unwrap();
-    assert_eq!(stale, Changed::Stale);
+    assert_eq!(unknown, ChangeResult::Stale);
+    let ended = world.set_state(1, JobState::Complete).await;
+    let stale = world
+        .jobs
+        .change(job.clone(), ChangeExtras::default())
+        .await
+        .unwrap();
+    assert_eq!(stale, ChangeResult::Stale);
     let future = Job {
         revision: 2,
         ..job.clone()
     };
-    let stale = world.jobs.change(future, Along::default()).await.unwrap();
-    assert_eq!(stale, Changed::Stale);
+    let stale = world
+        .jobs
+        .change(future, ChangeExtras::default())
+        .await
+        .unwrap();
+    assert_eq!(stale, ChangeResult::Stale);
     assert!(!world.jobs.forget(id(1), 0).await.unwrap());
     assert!(world.jobs.forget(id(1), ended.revision).await.unwrap());
     assert!(!world.jobs.forget(id(1), ended.revision).await.unwrap());
-    let stale = world.jobs.change(ended, Along::default()).await.unwrap();
-    assert_eq!(stale, Changed::Stale);
+    let stale = world
+        .jobs
+        .change(ended, ChangeExtras::default())
+        .await
+        .unwrap();
+    assert_eq!(stale, ChangeResult::Stale);
     assert_eq!(world.jobs.job(id(1)).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn messages_are_numbered_from_the_task_on() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let mut job = world.schedule(1).await;
     world.schedule(2).await;
     for text in ["two", "", "four \0 \u{1f600}"] {
         job.messages += 1;
-        let along = Along {
+        let along = ChangeExtras {
             message: Some(text.into()),
             delivery: None,
         };
         job = saved(world.jobs.change(job, along).await.unwrap());
     }
     let texts = async |job, from| -> Vec<(u32, String)> {
-        let messages: Vec<Message> = world.jobs.messages(id(job), from).await.unwrap();
-        let text = |message: Message| (message.number, message.text);
+        let messages: Vec<JobMessage> = world.jobs.messages(id(job), from).await.unwrap();
+        let text = |message: JobMessage| (message.number, message.text);
         messages.into_iter().map(text).collect()
     };
     let all: Vec<(u32, String)> = (1..)
@@ -103,11 +115,16 @@ async fn messages_are_numbered_from_the_task_on() {
     assert_eq!(first.time, job.created);
 
     // A wrong count would lose a message, or wait for one that never comes.
-    let said = || Along {
+    let said = || ChangeExtras {
         message: Some("five".into()),
         delivery: None,
     };
-    for (messages, along) in [(4, said()), (6, said()), (5, Along::default()), (0, said())] {
+    for (messages, along) in [
+        (4, said()),
+        (6, said()),
+        (5, ChangeExtras::default()),
+        (0, said()),
+    ] {
         let wrong = Job {
             messages,
             ..job.clone()
@@ -120,12 +137,12 @@ async fn messages_are_numbered_from_the_task_on() {
 
 #[tokio::test]
 async fn a_beat_counts_for_its_own_claim_only() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     for number in 1..=3 {
         world.schedule(number).await;
     }
     let beat = async |job, epoch, ran_millis| {
-        let beats = vec![Beat {
+        let beats = vec![Heartbeat {
             job: id(job),
             epoch,
             ran_millis,
@@ -136,8 +153,14 @@ async fn a_beat_counts_for_its_own_claim_only() {
     assert_eq!(beat(1, 0, 5).await, 0, "nobody has it");
     let claim = async |job, epoch| {
         let mut job = world.job(job).await;
-        (job.state, job.epoch) = (State::Running, epoch);
-        saved(world.jobs.change(job, Along::default()).await.unwrap())
+        (job.state, job.epoch) = (JobState::Running, epoch);
+        saved(
+            world
+                .jobs
+                .change(job, ChangeExtras::default())
+                .await
+                .unwrap(),
+        )
     };
     claim(1, 1).await;
     let claimed = claim(2, 5).await;
@@ -151,16 +174,22 @@ async fn a_beat_counts_for_its_own_claim_only() {
 
     // A change by a caller that read the record before the heartbeat does not undo the heartbeat.
     let waiting = Job {
-        state: State::Waiting,
+        state: JobState::Waiting,
         ..claimed
     };
-    let waiting = saved(world.jobs.change(waiting, Along::default()).await.unwrap());
+    let waiting = saved(
+        world
+            .jobs
+            .change(waiting, ChangeExtras::default())
+            .await
+            .unwrap(),
+    );
     assert_eq!(
         (waiting.ran_millis, world.job(2).await.ran_millis),
         (70, 70)
     );
     assert_eq!(beat(2, 5, 80).await, 80, "it waits for a message");
-    world.become_(2, failed(Cause::Cancelled)).await;
+    world.set_state(2, failed(Cause::Cancelled)).await;
     assert_eq!(beat(2, 5, 90).await, 80, "it has ended");
     world.jobs.beat(vec![]).await.unwrap();
 }
@@ -168,7 +197,7 @@ async fn a_beat_counts_for_its_own_claim_only() {
 #[tokio::test]
 async fn a_forgotten_job_leaves_nothing() {
     const SECRET: &str = "xyzzyplugh";
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let mut job = new(1);
     job.request.task = format!("{SECRET} {}", "and more ".repeat(2000));
     job.request.webhook = Some(protocol::job::Webhook {
@@ -177,9 +206,9 @@ async fn a_forgotten_job_leaves_nothing() {
     });
     world.jobs.schedule(job.clone(), None).await.unwrap();
     job.messages += 1;
-    job.state = State::Complete;
+    job.state = JobState::Complete;
     job.answer = Some(SECRET.into());
-    let along = Along {
+    let along = ChangeExtras {
         message: Some(SECRET.repeat(3000)),
         delivery: Some(SECRET.into()),
     };

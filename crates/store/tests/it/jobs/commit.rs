@@ -2,13 +2,15 @@
 
 use futures_util::future::{join, join_all, join3};
 use store::StoreError;
-use store::jobs::{Along, Beat, Changed, Idempotency, JobQuery, Scheduled};
+use store::jobs::{
+    ChangeExtras, ChangeResult, Heartbeat, IdempotencyKey, JobQuery, ScheduleResult,
+};
 
-use super::{State, World, id, new, saved};
+use super::{JobState, JobsFixture, id, new, saved};
 
 /// The number of commits in the WAL. The frame header of a commit's last page has the size of the database,
 /// that of other pages has 0.
-fn commits(world: &World) -> usize {
+fn commit_count(world: &JobsFixture) -> usize {
     let log = std::fs::read(world.folder.join("jobs.db-wal")).unwrap();
     let frames = log.get(32..).unwrap_or_default().chunks_exact(24 + 4096);
     frames.filter(|frame| frame[4..8] != [0; 4]).count()
@@ -16,21 +18,21 @@ fn commits(world: &World) -> usize {
 
 #[tokio::test]
 async fn who_comes_at_the_same_time_waits_for_the_disk_once() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     world.schedule(1000).await;
-    let before = commits(&world);
+    let before = commit_count(&world);
     // As there is only one thread, all of them are queued before the first is processed.
     let outcomes = join_all((1..=200).map(|number| world.jobs.schedule(new(number), None))).await;
     assert!(
         outcomes
             .iter()
-            .all(|outcome| matches!(outcome, Ok(Scheduled::New)))
+            .all(|outcome| matches!(outcome, Ok(ScheduleResult::New)))
     );
-    assert_eq!(commits(&world), before + 1);
+    assert_eq!(commit_count(&world), before + 1);
     for number in 201..=210 {
         world.schedule(number).await;
     }
-    assert_eq!(commits(&world), before + 11, "and one at a time");
+    assert_eq!(commit_count(&world), before + 11, "and one at a time");
     assert_eq!(
         world.jobs.list(&JobQuery::default()).await.unwrap().len(),
         211
@@ -39,18 +41,18 @@ async fn who_comes_at_the_same_time_waits_for_the_disk_once() {
 
 #[tokio::test]
 async fn what_is_refused_to_one_is_not_refused_to_others() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let old = world.schedule(1).await;
-    let current = world.become_(1, State::Running).await;
+    let current = world.set_state(1, JobState::Running).await;
     world.schedule(2).await;
-    let ended = world.become_(2, State::Complete).await;
+    let ended = world.set_state(2, JobState::Complete).await;
     let key = |fingerprint| {
-        Some(Idempotency {
+        Some(IdempotencyKey {
             key: "k".into(),
             fingerprint: [fingerprint; 32],
         })
     };
-    let before = commits(&world);
+    let before = commit_count(&world);
     let jobs = &world.jobs;
 
     let schedules = join_all([
@@ -62,28 +64,28 @@ async fn what_is_refused_to_one_is_not_refused_to_others() {
         jobs.schedule(new(1), None),
         jobs.schedule(new(14), None),
     ]);
-    let uncounted = Along {
+    let uncounted = ChangeExtras {
         message: Some("not counted".into()),
         delivery: Some("lost".into()),
     };
     let changes = join3(
-        jobs.change(old.clone(), Along::default()),
+        jobs.change(old.clone(), ChangeExtras::default()),
         jobs.change(current.clone(), uncounted),
-        jobs.change(current.clone(), Along::default()),
+        jobs.change(current.clone(), ChangeExtras::default()),
     );
     let rest = join3(
         jobs.forget(id(1), current.revision),
         jobs.forget(id(2), ended.revision),
-        jobs.beat(vec![Beat {
+        jobs.beat(vec![Heartbeat {
             job: id(77),
             epoch: 1,
             ran_millis: 5,
         }]),
     );
     let (schedules, (changes, rest)) = join(schedules, join(changes, rest)).await;
-    assert_eq!(commits(&world), before + 1);
+    assert_eq!(commit_count(&world), before + 1);
 
-    use Scheduled::{Before, KeyTaken, New};
+    use ScheduleResult::{Before, KeyTaken, New};
     let [ten, again, eleven, twelve, thirteen, one, fourteen] =
         <[_; 7]>::try_from(schedules).unwrap();
     assert_eq!(ten.unwrap(), New);
@@ -94,7 +96,7 @@ async fn what_is_refused_to_one_is_not_refused_to_others() {
     assert!(matches!(one, Err(StoreError::JobExists(_))), "{one:?}");
     assert_eq!(fourteen.unwrap(), New);
     let (stale, uncounted, good) = changes;
-    assert_eq!(stale.unwrap(), Changed::Stale);
+    assert_eq!(stale.unwrap(), ChangeResult::Stale);
     assert!(
         matches!(uncounted, Err(StoreError::MessageCount(_))),
         "{uncounted:?}"
@@ -113,7 +115,7 @@ async fn what_is_refused_to_one_is_not_refused_to_others() {
 
 #[tokio::test]
 async fn who_no_longer_waits_is_served_all_the_same() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     for number in (1..100).step_by(2) {
         tokio::select! {
             biased;
@@ -136,7 +138,7 @@ fn a_runtime_that_ends_half_way_leaves_nothing_half_done() {
     let parent = tempfile::tempdir().unwrap();
     let runtime = || tokio::runtime::Runtime::new().unwrap();
     let jobs = runtime()
-        .block_on(store::Jobs::open(parent.path()))
+        .block_on(store::JobStore::open(parent.path()))
         .unwrap();
     let mut count = 0;
     for round in 0..30_u64 {
@@ -155,7 +157,7 @@ fn a_runtime_that_ends_half_way_leaves_nothing_half_done() {
         drop(brief);
         runtime().block_on(async {
             let scheduled = jobs.schedule(new(1 << 40 | u128::from(round)), None).await;
-            assert_eq!(scheduled.unwrap(), Scheduled::New);
+            assert_eq!(scheduled.unwrap(), ScheduleResult::New);
             let all = jobs.list(&JobQuery::default()).await.unwrap();
             assert!(all.len() > count);
             count = all.len();

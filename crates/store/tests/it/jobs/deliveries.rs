@@ -1,17 +1,19 @@
 //! Deliveries to webhooks, and sending them again.
 
 use jiff::Timestamp;
-use store::jobs::{Along, DeliveryOutcome, DeliveryState, DueDelivery, Redelivery, Tried};
+use store::jobs::{
+    ChangeExtras, DeliveryAttempt, DeliveryOutcome, DeliveryState, DueDelivery, Redelivery,
+};
 
-use super::{State, World, id, saved, time};
+use super::{JobState, JobsFixture, id, saved, time};
 
 #[tokio::test]
 async fn a_delivery_is_due_until_it_is_done_with() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     for number in 1..=3 {
         let mut job = world.schedule(number).await;
-        job.state = State::Complete;
-        let along = Along {
+        job.state = JobState::Complete;
+        let along = ChangeExtras {
             message: None,
             delivery: (number != 2).then(|| format!("{{\"job\": {number}}}")),
         };
@@ -30,7 +32,7 @@ async fn a_delivery_is_due_until_it_is_done_with() {
     assert_eq!(due(time(-1_000_000_000), 10).await, []);
 
     let later = now + jiff::SignedDuration::from_secs(60);
-    let again = Tried::Again {
+    let again = DeliveryAttempt::Again {
         at: later,
         error: "it answers 500".to_owned(),
     };
@@ -42,7 +44,9 @@ async fn a_delivery_is_due_until_it_is_done_with() {
     };
     assert_eq!(due(later, 10).await, [all[1].clone(), again.clone()]);
     for _ in 0..2 {
-        let delivered = world.jobs.tried(all[1].number, Tried::Delivered, now);
+        let delivered = world
+            .jobs
+            .tried(all[1].number, DeliveryAttempt::Delivered, now);
         delivered.await.unwrap();
     }
     let restarted = world.again().await;
@@ -54,8 +58,8 @@ async fn a_delivery_is_due_until_it_is_done_with() {
     assert_eq!(due(later, 10).await, []);
     // A number is never used again: a late result of the old delivery would end the new one.
     world.schedule(4).await;
-    let job = world.become_(4, State::Complete).await;
-    let along = Along {
+    let job = world.set_state(4, JobState::Complete).await;
+    let along = ChangeExtras {
         message: None,
         delivery: Some("new".into()),
     };
@@ -65,11 +69,11 @@ async fn a_delivery_is_due_until_it_is_done_with() {
 
 #[tokio::test]
 async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let mut job = world.schedule(1).await;
     assert_eq!(world.jobs.last_delivery(id(1)).await.unwrap(), None);
-    job.state = State::Complete;
-    let along = Along {
+    job.state = JobState::Complete;
+    let along = ChangeExtras {
         message: None,
         delivery: Some("body".into()),
     };
@@ -86,7 +90,7 @@ async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
 
     let later = now + jiff::SignedDuration::from_secs(60);
     let error = "it answers 500".to_owned();
-    let again = Tried::Again {
+    let again = DeliveryAttempt::Again {
         at: later,
         error: error.clone(),
     };
@@ -102,7 +106,7 @@ async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
     assert_eq!(redeliver(id(1)).await, Redelivery::Due);
     assert_eq!(world.jobs.due(now, 1, 1).await.unwrap()[0].number, number);
 
-    let failed = Tried::Failed { error };
+    let failed = DeliveryAttempt::Failed { error };
     world.jobs.tried(number, failed, now).await.unwrap();
     assert_eq!(state().await.outcome, DeliveryOutcome::Failed);
     assert_eq!(world.jobs.due(Timestamp::MAX, 1, 1).await.unwrap(), []);
@@ -111,7 +115,7 @@ async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
     assert_eq!((sent.body.as_str(), sent.tries), ("body", 0));
     world
         .jobs
-        .tried(number, Tried::Delivered, now)
+        .tried(number, DeliveryAttempt::Delivered, now)
         .await
         .unwrap();
     let delivered = state().await;

@@ -3,9 +3,9 @@
 use std::error::Error as _;
 
 use store::StoreError;
-use store::jobs::{Along, JobQuery, Scheduled};
+use store::jobs::{ChangeExtras, JobQuery, ScheduleResult};
 
-use super::{State, World, id, new};
+use super::{JobState, JobsFixture, id, new};
 
 #[tokio::test]
 async fn what_cannot_be_understood_is_named_and_hides_nothing_else() {
@@ -27,11 +27,11 @@ async fn what_cannot_be_understood_is_named_and_hides_nothing_else() {
         ("UPDATE jobs SET epoch = -1 WHERE number = 2", false),
         ("UPDATE jobs SET owner = x'fffe' WHERE number = 2", false),
     ] {
-        let world = World::new().await;
+        let world = JobsFixture::new().await;
         for number in 1..=3 {
             world.schedule(number).await;
         }
-        let ended = world.become_(2, State::Complete).await;
+        let ended = world.set_state(2, JobState::Complete).await;
         world.run(damage).await;
         for error in [
             world.jobs.job(id(2)).await.unwrap_err(),
@@ -59,7 +59,7 @@ async fn what_cannot_be_understood_is_named_and_hides_nothing_else() {
 
 #[tokio::test]
 async fn a_database_that_is_not_let_go_is_said_and_got_over() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let job = world.schedule(1).await;
     let mut other = world.sql().await;
     let run = async |other: &mut sqlx::SqliteConnection, sql| {
@@ -70,7 +70,7 @@ async fn a_database_that_is_not_let_go_is_said_and_got_over() {
     let jobs = &world.jobs;
     let (new_one, change, check) = tokio::join!(
         jobs.schedule(new(2), None),
-        jobs.change(job.clone(), Along::default()),
+        jobs.change(job.clone(), ChangeExtras::default()),
         jobs.check(),
     );
     let said = |error: StoreError| {
@@ -91,6 +91,9 @@ async fn a_database_that_is_not_let_go_is_said_and_got_over() {
     assert_eq!(world.job(1).await, job);
     run(&mut other, "ROLLBACK").await;
     jobs.check().await.unwrap();
-    assert_eq!(jobs.schedule(new(2), None).await.unwrap(), Scheduled::New);
-    super::saved(jobs.change(job, Along::default()).await.unwrap());
+    assert_eq!(
+        jobs.schedule(new(2), None).await.unwrap(),
+        ScheduleResult::New
+    );
+    super::saved(jobs.change(job, ChangeExtras::default()).await.unwrap());
 }

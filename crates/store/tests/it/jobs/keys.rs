@@ -4,7 +4,7 @@ use protocol::job::{ApiKey, UserRole};
 use store::StoreError;
 use uuid::Uuid;
 
-use super::{World, time};
+use super::{JobsFixture, time};
 
 fn key(number: u8) -> ApiKey {
     ApiKey {
@@ -27,7 +27,7 @@ fn hash(number: u8) -> [u8; 32] {
 
 #[tokio::test]
 async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let jobs = &world.jobs;
     for number in [2, 1, 3] {
         jobs.add_key(key(number), hash(number)).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
 
 #[tokio::test]
 async fn a_login_holds_as_long_as_its_key_and_its_time() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let jobs = &world.jobs;
     for number in [1, 2] {
         jobs.add_key(key(number), hash(number)).await.unwrap();

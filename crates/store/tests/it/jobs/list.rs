@@ -3,7 +3,7 @@
 use protocol::job::{Cause, Job, JobRequest, Status};
 use store::jobs::JobQuery;
 
-use super::{State, World, failed, id, new, numbers};
+use super::{JobState, JobsFixture, failed, id, new, numbers};
 
 const OWNERS: [&str; 3] = ["one", "two", "Three \"quoted\" '"];
 const TASKS: [&str; 4] = [
@@ -14,7 +14,7 @@ const TASKS: [&str; 4] = [
 ];
 
 /// Schedules two hundred jobs of all kinds.
-async fn fill(world: &World) -> Vec<Job> {
+async fn fill(world: &JobsFixture) -> Vec<Job> {
     let mut all = Vec::new();
     for number in 1..=200_u128 {
         let job = Job {
@@ -27,15 +27,15 @@ async fn fill(world: &World) -> Vec<Job> {
         };
         world.jobs.schedule(job.clone(), None).await.unwrap();
         let state = match number % 7 {
-            0 => State::Running,
-            1 => State::Waiting,
-            2 => State::Complete,
+            0 => JobState::Running,
+            1 => JobState::Waiting,
+            2 => JobState::Complete,
             3 => failed(Cause::Agent),
-            _ => State::Queued,
+            _ => JobState::Queued,
         };
         all.push(match state {
-            State::Queued => job,
-            state => world.become_(number, state).await,
+            JobState::Queued => job,
+            state => world.set_state(number, state).await,
         });
     }
     all.reverse();
@@ -44,7 +44,7 @@ async fn fill(world: &World) -> Vec<Job> {
 
 #[tokio::test]
 async fn filters_work_together_and_pages_are_whole() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let all = fill(&world).await;
     let owners = OWNERS.iter().map(|owner| Some((*owner).to_owned()));
     let owners: Vec<_> = owners.chain([None, Some("nobody".into())]).collect();
@@ -94,7 +94,7 @@ async fn filters_work_together_and_pages_are_whole() {
     assert!(found > 1000, "{found}");
 }
 
-async fn pages(world: &World, mut query: JobQuery, limit: u32) -> Vec<Job> {
+async fn pages(world: &JobsFixture, mut query: JobQuery, limit: u32) -> Vec<Job> {
     query.limit = limit;
     let mut all = Vec::new();
     loop {
@@ -108,11 +108,11 @@ async fn pages(world: &World, mut query: JobQuery, limit: u32) -> Vec<Job> {
 
 #[tokio::test]
 async fn a_page_goes_on_though_its_last_job_is_gone() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     for number in 1..=6 {
         world.schedule(number).await;
     }
-    let job = world.become_(4, State::Complete).await;
+    let job = world.set_state(4, JobState::Complete).await;
     let mut query = JobQuery {
         limit: 3,
         ..JobQuery::default()
@@ -128,15 +128,19 @@ async fn a_page_goes_on_though_its_last_job_is_gone() {
 
 #[tokio::test]
 async fn a_job_is_found_by_its_session() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     for number in 1..=3_u32 {
         let mut job = world.schedule(number.into()).await;
         job.session = (number != 2).then(|| crate::id(number));
-        let change = world.jobs.change(job, store::jobs::Along::default());
+        let change = world.jobs.change(job, store::jobs::ChangeExtras::default());
         super::saved(change.await.unwrap());
     }
     let find = async |session| {
-        let found = world.jobs.of_session(&crate::id(session)).await.unwrap();
+        let found = world
+            .jobs
+            .job_of_session(&crate::id(session))
+            .await
+            .unwrap();
         found.map(|job| job.id)
     };
     assert_eq!(find(1).await, Some(id(1)));

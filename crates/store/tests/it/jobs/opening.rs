@@ -3,15 +3,15 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use store::jobs::{JobQuery, Scheduled};
-use store::{Jobs, Store, StoreError};
+use store::jobs::{JobQuery, ScheduleResult};
+use store::{JobStore, SessionStore, StoreError};
 
-use super::{World, new};
+use super::{JobsFixture, new};
 use crate::{connect, prompt, start};
 
 #[tokio::test]
 async fn only_the_owner_can_read_them() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     world.schedule(1).await;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&world.folder), 0o700);
@@ -24,8 +24,11 @@ async fn only_the_owner_can_read_them() {
 async fn an_empty_file_becomes_a_store_of_jobs() {
     let parent = tempfile::tempdir().unwrap();
     std::fs::write(parent.path().join("jobs.db"), "").unwrap();
-    let jobs = Jobs::open(parent.path()).await.unwrap();
-    assert_eq!(jobs.schedule(new(1), None).await.unwrap(), Scheduled::New);
+    let jobs = JobStore::open(parent.path()).await.unwrap();
+    assert_eq!(
+        jobs.schedule(new(1), None).await.unwrap(),
+        ScheduleResult::New
+    );
     let mut connection = connect(&parent.path().join("jobs.db")).await;
     let version: i64 = sqlx::query_scalar("PRAGMA user_version")
         .fetch_one(&mut connection)
@@ -36,10 +39,10 @@ async fn an_empty_file_becomes_a_store_of_jobs() {
 
 #[tokio::test]
 async fn newer_jobs_are_left_alone() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     world.schedule(1).await;
     world.run("PRAGMA user_version = 99").await;
-    let error = Jobs::open(&world.folder).await.unwrap_err();
+    let error = JobStore::open(&world.folder).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
     assert!(
         error
@@ -56,7 +59,7 @@ async fn what_is_no_store_is_not_touched() {
     let text = "this is no database, but long enough to be taken for one".repeat(100);
     let path = parent.path().join("jobs.db");
     std::fs::write(&path, &text).unwrap();
-    let error = Jobs::open(parent.path()).await.unwrap_err();
+    let error = JobStore::open(parent.path()).await.unwrap_err();
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     assert_eq!(std::fs::read(&path).unwrap(), text.into_bytes());
 
@@ -69,7 +72,7 @@ async fn what_is_no_store_is_not_touched() {
         .execute(&mut connection)
         .await
         .unwrap();
-    let error = Jobs::open(parent.path()).await.unwrap_err();
+    let error = JobStore::open(parent.path()).await.unwrap_err();
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     let title: String = sqlx::query_scalar("SELECT title FROM jobs")
         .fetch_one(&mut connection)
@@ -78,7 +81,7 @@ async fn what_is_no_store_is_not_touched() {
     assert_eq!(title, "baker");
 
     for place in ["/proc/self/store", "/dev/null/store"] {
-        let error = Jobs::open(Path::new(place)).await.unwrap_err();
+        let error = JobStore::open(Path::new(place)).await.unwrap_err();
         assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     }
 }
@@ -91,23 +94,23 @@ async fn many_can_open_new_ones_at_once() {
         .map(|number| {
             let folder = folder.clone();
             tokio::spawn(async move {
-                let jobs = Jobs::open(&folder).await?;
+                let jobs = JobStore::open(&folder).await?;
                 jobs.schedule(new(number), None).await
             })
         })
         .collect();
     for task in tasks {
-        assert_eq!(task.await.unwrap().unwrap(), Scheduled::New);
+        assert_eq!(task.await.unwrap().unwrap(), ScheduleResult::New);
     }
-    let jobs = Jobs::open(&folder).await.unwrap();
+    let jobs = JobStore::open(&folder).await.unwrap();
     assert_eq!(jobs.list(&JobQuery::default()).await.unwrap().len(), 8);
 }
 
 /// A server deletes the session of one job while other jobs write to theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_beside_them_are_deleted_while_others_are_written() {
-    let world = World::new().await;
-    let store = Store::open(&world.folder).await.unwrap();
+    let world = JobsFixture::new().await;
+    let store = SessionStore::open(&world.folder).await.unwrap();
     let tasks: Vec<_> = (0..8_u32)
         .map(|number| {
             let store = store.clone();

@@ -6,10 +6,10 @@ use std::process::Command;
 use protocol::job::Status;
 use store::jobs::JobQuery;
 
-use super::World;
-use crate::processes::{Process, example};
+use super::JobsFixture;
+use crate::processes::{TestProcess, example};
 
-fn scheduler(world: &World, work: &str) -> Command {
+fn scheduler(world: &JobsFixture, work: &str) -> Command {
     // A write past a limit must fail instead of killing the process.
     let mut command = Command::new("sh");
     command
@@ -22,10 +22,10 @@ fn scheduler(world: &World, work: &str) -> Command {
 
 #[tokio::test]
 async fn a_killed_process_loses_no_job_it_acknowledged() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let mut acknowledged = HashSet::new();
     for round in 0..25 {
-        let mut process = Process::start(&mut scheduler(&world, "schedule"));
+        let mut process = TestProcess::start(&mut scheduler(&world, "schedule"));
         // How far it gets after the last line that the test waits for is random.
         for _ in 0..1 + round * 7 % 60 {
             acknowledged.insert(process.line());
@@ -75,8 +75,8 @@ async fn a_killed_process_loses_no_job_it_acknowledged() {
 
 #[tokio::test]
 async fn a_full_disk_is_said_and_got_over() {
-    let world = World::new().await;
-    let mut process = Process::start(&mut scheduler(&world, "fill"));
+    let world = JobsFixture::new().await;
+    let mut process = TestProcess::start(&mut scheduler(&world, "fill"));
     let lines = process.rest();
     let (full, done): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.contains("full"));
     assert!(done.len() > 20, "{done:?}");

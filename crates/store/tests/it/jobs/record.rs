@@ -6,12 +6,12 @@ use proptest::option;
 use proptest::prelude::*;
 use protocol::job::{
     Artifact, Cause, Failure, Job, JobBackend, JobBudget, JobInput, JobLimits, JobRequest,
-    JobStrength, LeftOut, Parked, State, Webhook,
+    JobState, JobStrength, LeftOut, Parked, Webhook,
 };
 use protocol::{Spending, Usage};
-use store::jobs::{Along, Changed, JobQuery, Scheduled};
+use store::jobs::{ChangeExtras, ChangeResult, JobQuery, ScheduleResult};
 
-use super::{World, id};
+use super::{JobsFixture, id};
 
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -100,13 +100,13 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
     })
 }
 
-fn any_state() -> impl Strategy<Value = State> {
+fn any_state() -> impl Strategy<Value = JobState> {
     prop_oneof![
-        Just(State::Queued),
-        Just(State::Running),
-        Just(State::Waiting),
-        Just(State::Complete),
-        any_text().prop_map(|message| State::Failed {
+        Just(JobState::Queued),
+        Just(JobState::Running),
+        Just(JobState::Waiting),
+        Just(JobState::Complete),
+        any_text().prop_map(|message| JobState::Failed {
             failure: Failure {
                 cause: Cause::Deadline,
                 message
@@ -200,11 +200,11 @@ proptest! {
     fn a_record_is_read_back_as_it_was(first in any_job(), second in any_job()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let world = World::new().await;
+            let world = JobsFixture::new().await;
             let jobs = &world.jobs;
             // A new job was never tried.
             let first = Job { parked: None, ..first };
-            prop_assert_eq!(jobs.schedule(first.clone(), None).await.unwrap(), Scheduled::New);
+            prop_assert_eq!(jobs.schedule(first.clone(), None).await.unwrap(), ScheduleResult::New);
             prop_assert_eq!(jobs.job(first.id).await.unwrap(), Some(first.clone()));
             prop_assert_eq!(jobs.list(&JobQuery::default()).await.unwrap(), vec![first.clone()]);
 
@@ -218,12 +218,12 @@ proptest! {
                 ran_millis: second.ran_millis.max(first.ran_millis),
                 ..second
             };
-            let changed = jobs.change(second.clone(), Along::default()).await.unwrap();
+            let changed = jobs.change(second.clone(), ChangeExtras::default()).await.unwrap();
             let expect = Job { revision: first.revision + 1, ..second };
-            prop_assert_eq!(changed, Changed::Saved(Box::new(expect.clone())));
+            prop_assert_eq!(changed, ChangeResult::Saved(Box::new(expect.clone())));
             prop_assert_eq!(jobs.job(first.id).await.unwrap(), Some(expect.clone()));
             if let Some(session) = &expect.session {
-                prop_assert_eq!(jobs.of_session(session).await.unwrap(), Some(expect.clone()));
+                prop_assert_eq!(jobs.job_of_session(session).await.unwrap(), Some(expect.clone()));
             }
             let messages = jobs.messages(first.id, 1).await.unwrap();
             prop_assert_eq!(&messages[0].text, &first.request.task);
@@ -234,7 +234,7 @@ proptest! {
 
 #[tokio::test]
 async fn what_was_asked_stays_as_it_was() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let job = world.schedule(1).await;
     let other = Job {
         owner: "else".into(),
@@ -245,12 +245,16 @@ async fn what_was_asked_stays_as_it_was() {
         epoch: 7,
         ..job.clone()
     };
-    let changed = world.jobs.change(other, Along::default()).await.unwrap();
+    let changed = world
+        .jobs
+        .change(other, ChangeExtras::default())
+        .await
+        .unwrap();
     let expect = Job {
         epoch: 7,
         revision: 1,
         ..job
     };
-    assert_eq!(changed, Changed::Saved(Box::new(expect.clone())));
+    assert_eq!(changed, ChangeResult::Saved(Box::new(expect.clone())));
     assert_eq!(world.job(1).await, expect);
 }

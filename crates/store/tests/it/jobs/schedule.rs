@@ -3,12 +3,12 @@
 use futures_util::future::join_all;
 use protocol::job::Job;
 use store::StoreError;
-use store::jobs::{Idempotency, Scheduled};
+use store::jobs::{IdempotencyKey, ScheduleResult};
 
-use super::{State, World, id, new};
+use super::{JobState, JobsFixture, id, new};
 
-fn key(key: &str, fingerprint: u8) -> Option<Idempotency> {
-    Some(Idempotency {
+fn key(key: &str, fingerprint: u8) -> Option<IdempotencyKey> {
+    Some(IdempotencyKey {
         key: key.into(),
         fingerprint: [fingerprint; 32],
     })
@@ -16,7 +16,7 @@ fn key(key: &str, fingerprint: u8) -> Option<Idempotency> {
 
 #[tokio::test]
 async fn a_key_stands_for_one_request_of_one_user() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let check = async |owner: &str, number, key, expect| {
         let job = Job {
             owner: owner.into(),
@@ -25,28 +25,28 @@ async fn a_key_stands_for_one_request_of_one_user() {
         let scheduled = world.jobs.schedule(job, key).await.unwrap();
         assert_eq!(scheduled, expect, "{owner} {number}");
         let is_there = world.jobs.job(id(number)).await.unwrap().is_some();
-        assert_eq!(is_there, expect == Scheduled::New, "{owner} {number}");
+        assert_eq!(is_there, expect == ScheduleResult::New, "{owner} {number}");
     };
-    check("one", 1, key("a", 1), Scheduled::New).await;
-    check("one", 2, key("a", 1), Scheduled::Before(id(1))).await;
-    check("one", 3, key("a", 2), Scheduled::KeyTaken(id(1))).await;
-    check("one", 4, key("A", 1), Scheduled::New).await;
-    check("one", 5, key("", 1), Scheduled::New).await;
-    check("two", 6, key("a", 2), Scheduled::New).await;
-    check("two", 7, key("a", 1), Scheduled::KeyTaken(id(6))).await;
-    check("one", 8, None, Scheduled::New).await;
-    check("one", 9, None, Scheduled::New).await;
+    check("one", 1, key("a", 1), ScheduleResult::New).await;
+    check("one", 2, key("a", 1), ScheduleResult::Before(id(1))).await;
+    check("one", 3, key("a", 2), ScheduleResult::KeyTaken(id(1))).await;
+    check("one", 4, key("A", 1), ScheduleResult::New).await;
+    check("one", 5, key("", 1), ScheduleResult::New).await;
+    check("two", 6, key("a", 2), ScheduleResult::New).await;
+    check("two", 7, key("a", 1), ScheduleResult::KeyTaken(id(6))).await;
+    check("one", 8, None, ScheduleResult::New).await;
+    check("one", 9, None, ScheduleResult::New).await;
 
     // A key is deleted with its job.
-    let job = world.become_(1, State::Complete).await;
-    check("one", 2, key("a", 1), Scheduled::Before(id(1))).await;
+    let job = world.set_state(1, JobState::Complete).await;
+    check("one", 2, key("a", 1), ScheduleResult::Before(id(1))).await;
     assert!(world.jobs.forget(id(1), job.revision).await.unwrap());
-    check("one", 2, key("a", 3), Scheduled::New).await;
+    check("one", 2, key("a", 3), ScheduleResult::New).await;
 }
 
 #[tokio::test]
 async fn an_id_is_given_once() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let job = world.schedule(1).await;
     for key in [None, key("a", 1)] {
         let other = Job {
@@ -63,12 +63,12 @@ async fn an_id_is_given_once() {
         ..new(2)
     };
     let scheduled = world.jobs.schedule(other, key("a", 2)).await.unwrap();
-    assert_eq!(scheduled, Scheduled::New);
+    assert_eq!(scheduled, ScheduleResult::New);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_use_a_key_at_once_one_is_first() {
-    let world = World::new().await;
+    let world = JobsFixture::new().await;
     let others = [world.again().await, world.again().await];
     for round in 0..20_u128 {
         let name = format!("key {round}");
@@ -91,7 +91,7 @@ async fn of_many_who_use_a_key_at_once_one_is_first() {
             .into_iter()
             .map(Result::unwrap)
             .collect();
-        let is_new = |(_, scheduled): &&(u128, Scheduled)| *scheduled == Scheduled::New;
+        let is_new = |(_, scheduled): &&(u128, ScheduleResult)| *scheduled == ScheduleResult::New;
         let winners: Vec<u128> = outcomes
             .iter()
             .filter(is_new)
@@ -102,9 +102,9 @@ async fn of_many_who_use_a_key_at_once_one_is_first() {
         };
         for (number, scheduled) in outcomes {
             let expect = match number {
-                _ if number == winner => Scheduled::New,
-                _ if number % 2 == winner % 2 => Scheduled::Before(id(winner)),
-                _ => Scheduled::KeyTaken(id(winner)),
+                _ if number == winner => ScheduleResult::New,
+                _ if number % 2 == winner % 2 => ScheduleResult::Before(id(winner)),
+                _ => ScheduleResult::KeyTaken(id(winner)),
             };
             assert_eq!(scheduled, expect, "{number}");
         }

@@ -1,10 +1,10 @@
 //! Browsing the page, and searching the page and the history.
 
 use super::*;
-use crate::app::Focus;
+use crate::app::AppFocus;
 
-fn talked() -> Stage {
-    let mut stage = Stage::new();
+fn app_with_turn() -> TestApp {
+    let mut stage = TestApp::new();
     stage.event(started(1, "needle one"));
     stage.event(EventKind::ToolStarted {
         call: "c1".into(),
@@ -28,68 +28,68 @@ fn talked() -> Stage {
 
 #[test]
 fn letters_that_mean_nothing_on_the_page_are_typed() {
-    fn check(script: &str, focus: Focus, written: &str) {
-        let mut stage = talked();
+    fn check(script: &str, focus: AppFocus, written: &str) {
+        let mut stage = app_with_turn();
         stage.keys(script).expect(&[], written);
         assert_eq!(stage.app.focus, focus, "{script}");
     }
-    check("⇥", Focus::Browse, "");
-    check("⇥kjg", Focus::Browse, "");
-    check("⇥h", Focus::Editor, "h");
-    check("⇥hello", Focus::Editor, "hello");
-    check("so⇥x", Focus::Editor, "sox");
-    check("⇥q", Focus::Editor, "");
-    check("⇥i", Focus::Editor, "");
-    check("⇥⎋", Focus::Editor, "");
-    check("kept⇥<ctrl-c>", Focus::Editor, "kept");
-    check("kept<ctrl-f>a<ctrl-c>", Focus::Editor, "kept");
-    check("⇥?", Focus::Editor, "?");
+    check("⇥", AppFocus::Browse, "");
+    check("⇥kjg", AppFocus::Browse, "");
+    check("⇥h", AppFocus::Editor, "h");
+    check("⇥hello", AppFocus::Editor, "hello");
+    check("so⇥x", AppFocus::Editor, "sox");
+    check("⇥q", AppFocus::Editor, "");
+    check("⇥i", AppFocus::Editor, "");
+    check("⇥⎋", AppFocus::Editor, "");
+    check("kept⇥<ctrl-c>", AppFocus::Editor, "kept");
+    check("kept<ctrl-f>a<ctrl-c>", AppFocus::Editor, "kept");
+    check("⇥?", AppFocus::Editor, "?");
 }
 
 #[test]
 fn a_paste_on_the_page_goes_to_the_editor() {
-    let mut stage = talked();
+    let mut stage = app_with_turn();
     stage.keys("⇥").paste("y n q").expect(&[], "y n q");
-    assert_eq!(stage.app.focus, Focus::Editor);
+    assert_eq!(stage.app.focus, AppFocus::Editor);
     stage.keys("⏎<ctrl-r>").paste("one\ntwo");
     stage.expect(&["say y n q"], "one\ntwo");
-    assert_eq!(stage.app.focus, Focus::Editor);
+    assert_eq!(stage.app.focus, AppFocus::Editor);
 }
 
 #[test]
 fn an_entry_is_copied() {
-    let mut stage = talked();
+    let mut stage = app_with_turn();
     stage.keys("⇥y");
     assert!(stage.wants[0].starts_with("Copy("), "{:?}", stage.wants);
 }
 
 #[test]
 fn words_are_looked_for_on_the_page() {
-    fn check(script: &str, places: Option<usize>, focus: Focus) {
-        let mut stage = talked();
+    fn check(script: &str, places: Option<usize>, focus: AppFocus) {
+        let mut stage = app_with_turn();
         stage.keys(script).expect(&[], "");
         let found = stage.app.transcript.match_position().map(|(_, all)| all);
         assert_eq!((found, &stage.app.focus), (places, &focus), "{script}");
     }
-    let words = |words: &str| Focus::Search {
+    let words = |words: &str| AppFocus::Search {
         words: words.to_owned(),
     };
     check("<ctrl-f>needle", Some(2), words("needle"));
-    check("<ctrl-f>needle⏎", Some(2), Focus::Browse);
-    check("<ctrl-f>needle⏎nN", Some(2), Focus::Browse);
-    check("⇥/needle⏎", Some(2), Focus::Browse);
-    check("/search needle⏎", Some(2), Focus::Browse);
+    check("<ctrl-f>needle⏎", Some(2), AppFocus::Browse);
+    check("<ctrl-f>needle⏎nN", Some(2), AppFocus::Browse);
+    check("⇥/needle⏎", Some(2), AppFocus::Browse);
+    check("/search needle⏎", Some(2), AppFocus::Browse);
     check("/search⏎needle o", Some(1), words("needle o"));
     check("<ctrl-f>needle ox⌫", Some(1), words("needle o"));
-    check("<ctrl-f>nothing⏎", None, Focus::Editor);
-    check("<ctrl-f>needle⎋", None, Focus::Editor);
-    check("<ctrl-f>needle⏎⎋", None, Focus::Editor);
+    check("<ctrl-f>nothing⏎", None, AppFocus::Editor);
+    check("<ctrl-f>needle⎋", None, AppFocus::Editor);
+    check("<ctrl-f>needle⏎⎋", None, AppFocus::Editor);
 }
 
 #[test]
 fn what_was_said_comes_back() {
     fn check(script: &str, wants: &[&str], written: &str) {
-        let mut stage = Stage::new();
+        let mut stage = TestApp::new();
         for words in ["first", "second one", "third"] {
             stage.keys(words).keys("⏎").event(started(1, words));
             stage.event(ended(1, Outcome::Done));
@@ -124,7 +124,7 @@ fn what_was_said_comes_back() {
 
 #[test]
 fn there_is_nothing_to_open_on_an_empty_page() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("⇥a").expect(&[], "a");
-    assert_eq!(stage.app.focus, Focus::Editor);
+    assert_eq!(stage.app.focus, AppFocus::Editor);
 }

@@ -10,9 +10,9 @@ fn files(paths: &[&str]) -> EventKind {
     }
 }
 
-fn with_files() -> Stage {
-    let mut stage = Stage::new();
-    stage.hear(here(Vec::new()));
+fn with_files() -> TestApp {
+    let mut stage = TestApp::new();
+    stage.hear(opened_local(Vec::new()));
     stage.event(files(&["src/main.rs", "src/app.rs", "shot.png"]));
     stage
 }
@@ -20,7 +20,7 @@ fn with_files() -> Stage {
 #[test]
 fn commands_are_completed() {
     fn check(script: &str, wants: &[&str], written: &str) {
-        Stage::new().keys(script).expect(wants, written);
+        TestApp::new().keys(script).expect(wants, written);
     }
     check("/und", &[], "/und");
     check("/und⇥", &[], "/undo ");
@@ -37,7 +37,7 @@ fn commands_are_completed() {
 
 #[test]
 fn completion_that_was_closed_stays_closed() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("/u⎋n");
     assert!(stage.offered().is_empty());
     stage.keys("<ctrl-u>/u");
@@ -46,7 +46,7 @@ fn completion_that_was_closed_stays_closed() {
 
 #[test]
 fn files_are_asked_for_once_and_again_after_a_turn() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("@a @b").expect(&["ListFiles"], "@a @b");
     stage.event(files(&["b"]));
     assert_eq!(stage.offered(), ["@b "]);
@@ -78,12 +78,12 @@ fn pictures_of_the_workspace_are_attached() {
     stage.keys("@⌫").wants.clear();
     stage.keys("see @sho⇥");
     stage.expect(&["Attach(\"/home/me/project/shot.png\")"], "see @shot.png ");
-    stage.hear(picture("/home/me/project/shot.png"));
+    stage.hear(attached("/home/me/project/shot.png"));
     stage.expect(&[], "see [image: shot.png] ");
     // A path typed by hand is found when the message is sent.
     stage.keys("<ctrl-c>@shot.png ?⏎");
     stage.expect(&["Attach(\"/home/me/project/shot.png\")"], "@shot.png ?");
-    stage.hear(picture("/home/me/project/shot.png"));
+    stage.hear(attached("/home/me/project/shot.png"));
     stage.expect(&["say [image: shot.png] ? with 1"], "");
 }
 
@@ -100,24 +100,24 @@ fn arguments_are_completed() {
         outcome: None,
         excerpt: None,
     };
-    let sessions = Notice::Sessions {
+    let sessions = UiNotice::Sessions {
         words: String::new(),
         rows: vec![row],
     };
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("/load ").hear(sessions).wants.clear();
     assert_eq!(stage.offered(), ["20260131-174502-k3fd"]);
     stage.keys("parser⏎");
     stage.expect(&["Load(\"20260131-174502-k3fd\")"], "");
 
     stage.keys("/model ");
-    stage.hear(Notice::Models(vec!["one".to_owned(), "two".to_owned()]));
+    stage.hear(UiNotice::Models(vec!["one".to_owned(), "two".to_owned()]));
     stage
         .keys("t⏎")
         .expect(&["Models", "UseModel { name: \"two\" }"], "");
 
     let job: protocol::job::JobId = "0193a1b2-0000-7000-8000-000000000001".parse().unwrap();
-    stage.keys("/attach ").hear(Notice::Jobs(vec![JobRow {
+    stage.keys("/attach ").hear(UiNotice::Jobs(vec![JobRow {
         job,
         title: "build".to_owned(),
         state: "running".to_owned(),
@@ -141,13 +141,13 @@ fn keys_of_the_popup_move_in_a_circle() {
 fn many_files_are_looked_at_between_the_keys() {
     let mut paths: Vec<String> = (0..20_000).map(|file| format!("e/{file}")).collect();
     paths.push("needle".to_owned());
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("@").event(EventKind::Files {
         paths,
         is_cut: false,
     });
     stage.keys("e↓");
-    let chosen = |stage: &Stage| {
+    let chosen = |stage: &TestApp| {
         let open = stage.app.completion().unwrap();
         open.rows[open.selected].label.clone()
     };

@@ -1,15 +1,17 @@
 //! Notices that change the current session.
 
 use super::*;
-use crate::app::Focus;
+use crate::app::AppFocus;
 
 #[test]
 fn another_session_keeps_what_is_being_written() {
-    let mut stage = Stage::new();
-    stage.hear(here(Vec::new())).event(started(1, "begin"));
+    let mut stage = TestApp::new();
+    stage
+        .hear(opened_local(Vec::new()))
+        .event(started(1, "begin"));
     stage
         .keys("waits⏎draft")
-        .hear(here(vec![started(1, "old words")]));
+        .hear(opened_local(vec![started(1, "old words")]));
     stage.expect(&[], "draft");
     assert!(stage.queued().is_empty());
     assert!(!stage.app.is_busy());
@@ -20,8 +22,8 @@ fn another_session_keeps_what_is_being_written() {
 
 #[test]
 fn messages_may_be_written_before_there_is_anybody_to_read_them() {
-    let mut stage = Stage::new();
-    stage.keys("one⏎two⏎three").hear(here(Vec::new()));
+    let mut stage = TestApp::new();
+    stage.keys("one⏎two⏎three").hear(opened_local(Vec::new()));
     stage.expect(&["say one"], "three");
     assert_eq!(stage.queued(), ["two"]);
     stage
@@ -32,10 +34,10 @@ fn messages_may_be_written_before_there_is_anybody_to_read_them() {
 
 #[test]
 fn no_list_pulls_the_ground_from_under_a_turn() {
-    let mut stage = Stage::busy();
+    let mut stage = TestApp::busy();
     stage
         .keys("/jobs⏎")
-        .hear(Notice::Jobs(vec![crate::port::JobRow {
+        .hear(UiNotice::Jobs(vec![crate::port::JobRow {
             job: "0193a1b2-0000-7000-8000-000000000001".parse().unwrap(),
             title: "build".to_owned(),
             state: "running".to_owned(),
@@ -49,24 +51,24 @@ fn no_list_pulls_the_ground_from_under_a_turn() {
 #[test]
 fn another_session_ends_looking_at_the_old_one() {
     for script in ["<ctrl-f>begin", "begin⏎<ctrl-r>beg", "/help⏎"] {
-        let mut stage = Stage::new();
-        stage.keys(script).hear(here(Vec::new()));
-        assert_eq!(stage.app.focus, Focus::Editor, "{script}");
+        let mut stage = TestApp::new();
+        stage.keys(script).hear(opened_local(Vec::new()));
+        assert_eq!(stage.app.focus, AppFocus::Editor, "{script}");
         assert!(stage.app.overlay.is_none(), "{script}");
     }
 }
 
 #[test]
 fn a_turn_goes_on_only_on_a_server() {
-    let job = Origin::Job {
+    let job = SessionOrigin::Job {
         job: "0193a1b2-0000-7000-8000-000000000001".parse().unwrap(),
         server: "https://example.com".to_owned(),
     };
-    let mine = Origin::Here {
+    let mine = SessionOrigin::Here {
         session: Some(session()),
     };
     for (origin, is_busy) in [(job, true), (mine, false)] {
-        let mut stage = Stage::new();
+        let mut stage = TestApp::new();
         stage.hear(opened(origin, vec![started(1, "words")]));
         assert_eq!(stage.app.is_busy(), is_busy);
     }
@@ -74,7 +76,7 @@ fn a_turn_goes_on_only_on_a_server() {
 
 #[test]
 fn nothing_wakes_the_terminal_when_nothing_happens() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     assert_eq!(stage.app.wakes_at(), None);
     stage.event(started(1, "x"));
     let wakes = stage.app.wakes_at().unwrap();
@@ -85,16 +87,16 @@ fn nothing_wakes_the_terminal_when_nothing_happens() {
 
 #[test]
 fn what_was_written_elsewhere_is_taken() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage
         .keys("a")
-        .input(Input::Edited("one\ntwo\n".to_owned()));
+        .input(AppInput::Edited("one\ntwo\n".to_owned()));
     stage.expect(&[], "one\ntwo");
 }
 
 #[test]
 fn a_question_takes_no_letter_of_a_message() {
-    let mut stage = Stage::busy();
+    let mut stage = TestApp::busy();
     stage.event(EventKind::Asked {
         question: protocol::Question {
             number: 1,
@@ -106,6 +108,6 @@ fn a_question_takes_no_letter_of_a_message() {
         },
     });
     stage.keys("yes").expect(&[], "yes");
-    stage.input(Input::Shown).wait(1_000);
+    stage.input(AppInput::Shown).wait(1_000);
     stage.keys("y").expect(&[], "yesy");
 }

@@ -4,13 +4,13 @@ use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEven
 use proptest::prelude::*;
 
 use super::*;
-use crate::app::Focus;
-use crate::app::keys::{BINDINGS, Place, find};
+use crate::app::AppFocus;
+use crate::app::keys::{KEY_BINDINGS, KeyContext, find};
 
-fn key() -> impl Strategy<Value = Input> {
+fn key() -> impl Strategy<Value = AppInput> {
     let letters = "aynNqkj/@\\ .ä漢e\u{301}\u{1f469}\u{200d}\u{f0001}\u{10f000}";
     let letters: Vec<String> = letters.chars().map(|letter| letter.to_string()).collect();
-    let names: Vec<String> = BINDINGS
+    let names: Vec<String> = KEY_BINDINGS
         .iter()
         .flat_map(|binding| binding.names())
         .map(str::to_owned)
@@ -19,17 +19,17 @@ fn key() -> impl Strategy<Value = Input> {
         6 => prop::sample::select(letters),
         4 => prop::sample::select(names),
     ];
-    name.prop_map(|name| Input::Key(key_named(&name)))
+    name.prop_map(|name| AppInput::Key(key_named(&name)))
 }
 
 fn key_named(name: &str) -> KeyEvent {
     match name {
-        " " => named("space").unwrap(),
-        name => named(name).unwrap(),
+        " " => parse_key_name("space").unwrap(),
+        name => parse_key_name(name).unwrap(),
     }
 }
 
-fn paste() -> impl Strategy<Value = Input> {
+fn paste() -> impl Strategy<Value = AppInput> {
     let texts = vec![
         "word".to_owned(),
         "two\r\nlines\r".to_owned(),
@@ -42,10 +42,10 @@ fn paste() -> impl Strategy<Value = Input> {
         String::new(),
         "y\n".to_owned(),
     ];
-    prop::sample::select(texts).prop_map(Input::Paste)
+    prop::sample::select(texts).prop_map(AppInput::Paste)
 }
 
-fn notice() -> impl Strategy<Value = Input> {
+fn notice() -> impl Strategy<Value = AppInput> {
     let question = |number| protocol::Question {
         number,
         what: "connect".to_owned(),
@@ -54,7 +54,7 @@ fn notice() -> impl Strategy<Value = Input> {
             host: "pypi.org".to_owned(),
         },
     };
-    let event = |kind| Notice::Event(super::event(kind));
+    let event = |kind| UiNotice::Event(super::event(kind));
     let text = |text: &str| EventKind::TextDelta {
         text: text.to_owned(),
     };
@@ -85,27 +85,27 @@ fn notice() -> impl Strategy<Value = Input> {
             question: question(1),
             decision: None,
         }),
-        picture("/tmp/a.png"),
-        picture("elsewhere.png"),
+        attached("/tmp/a.png"),
+        attached("elsewhere.png"),
         failed("cannot do it"),
-        Notice::Said("done".to_owned()),
-        Notice::Models(vec!["model".to_owned()]),
-        Notice::Jobs(Vec::new()),
-        Notice::Sessions {
+        UiNotice::Said("done".to_owned()),
+        UiNotice::Models(vec!["model".to_owned()]),
+        UiNotice::Jobs(Vec::new()),
+        UiNotice::Sessions {
             words: String::new(),
             rows: Vec::new(),
         },
-        Notice::Lost {
+        UiNotice::Lost {
             what: "gone".to_owned(),
             hint: None,
         },
-        here(vec![started(1, "older words"), ended(1, Outcome::Done)]),
-        here(Vec::new()),
+        opened_local(vec![started(1, "older words"), ended(1, Outcome::Done)]),
+        opened_local(Vec::new()),
     ];
-    prop::sample::select(notices).prop_map(Input::Notice)
+    prop::sample::select(notices).prop_map(AppInput::Notice)
 }
 
-fn other() -> impl Strategy<Value = Input> {
+fn other() -> impl Strategy<Value = AppInput> {
     let size = (0..50_u16, 0..20_u16);
     let mouse = (
         prop::sample::select(vec![
@@ -116,17 +116,17 @@ fn other() -> impl Strategy<Value = Input> {
         0..30_u16,
     );
     prop_oneof![
-        size.prop_map(|(width, height)| Input::Resized { width, height }),
-        mouse.prop_map(|(kind, row)| Input::Mouse(MouseEvent {
+        size.prop_map(|(width, height)| AppInput::Resized { width, height }),
+        mouse.prop_map(|(kind, row)| AppInput::Mouse(MouseEvent {
             kind,
             column: 0,
             row,
             modifiers: KeyModifiers::NONE,
         })),
-        Just(Input::Shown),
-        Just(Input::Time),
-        Just(Input::Look(Look::Light)),
-        Just(Input::Edited("edited words".to_owned())),
+        Just(AppInput::Shown),
+        Just(AppInput::Time),
+        Just(AppInput::Look(ColourScheme::Light)),
+        Just(AppInput::Edited("edited words".to_owned())),
     ]
 }
 
@@ -141,15 +141,15 @@ fn letters(text: &str) -> Vec<char> {
 }
 
 /// All text that was typed and not yet answered.
-fn unsaid(app: &App) -> String {
+fn unsent_text(app: &TuiApp) -> String {
     let waits: String = app.queue.iter().map(|draft| draft.full()).collect();
     app.editor.text() + &waits
 }
 
-fn prompts(effects: &[Effect]) -> String {
+fn prompts(effects: &[AppEffect]) -> String {
     let mut said = String::new();
     for effect in effects {
-        if let Effect::Ask(Request::Agent(Command::Prompt { content })) = effect {
+        if let AppEffect::Ask(UiRequest::Agent(AgentCommand::Prompt { content })) = effect {
             said.extend(content.iter().filter_map(Block::as_text));
         }
     }
@@ -162,46 +162,46 @@ fn has_all(more: &[char], some: &[char]) -> bool {
 }
 
 /// A character without modifiers.
-fn is_letter(key: KeyEvent) -> bool {
+fn is_plain_char(key: KeyEvent) -> bool {
     matches!(key.code, KeyCode::Char(_)) && (key.modifiers - KeyModifiers::SHIFT).is_empty()
 }
 
 /// Where a typed character goes.
 #[derive(Debug, PartialEq)]
-enum Way {
+enum CharTarget {
     /// Into the editor.
     Typed,
     /// Into a search query, or it is a command key there.
     Elsewhere,
 }
 
-fn way(app: &App, key: KeyEvent) -> Way {
-    let is_bound = app.focus == Focus::Browse && find(Place::Browse, key).is_some();
-    let is_looking = matches!(app.focus, Focus::Search { .. } | Focus::Recall { .. });
+fn char_target(app: &TuiApp, key: KeyEvent) -> CharTarget {
+    let is_bound = app.focus == AppFocus::Browse && find(KeyContext::Browse, key).is_some();
+    let is_looking = matches!(app.focus, AppFocus::Search { .. } | AppFocus::Recall { .. });
     if app.overlay.is_some() || !app.questions.is_empty() || is_bound || is_looking {
-        Way::Elsewhere
+        CharTarget::Elsewhere
     } else {
-        Way::Typed
+        CharTarget::Typed
     }
 }
 
-fn run(inputs: &[(Input, u64)]) {
-    let mut app = App::new(Look::Dark, 40, 12);
+fn run(inputs: &[(AppInput, u64)]) {
+    let mut app = TuiApp::new(ColourScheme::Dark, 40, 12);
     let mut now = Duration::ZERO;
     for (input, wait) in inputs {
         now += Duration::from_millis(*wait);
         app.arrange();
-        let before = letters(&unsaid(&app));
-        let is_writing = app.focus == Focus::Editor && !app.editor.history.is_open();
+        let before = letters(&unsent_text(&app));
+        let is_writing = app.focus == AppFocus::Editor && !app.editor.history.is_open();
         let expect = match input {
-            Input::Key(key) if is_letter(*key) => Some(way(&app, *key)),
+            AppInput::Key(key) if is_plain_char(*key) => Some(char_target(&app, *key)),
             _ => None,
         };
         let effects = app.update(now, input.clone());
         app.arrange();
-        let after = letters(&(unsaid(&app) + &prompts(&effects)));
+        let after = letters(&(unsent_text(&app) + &prompts(&effects)));
         match input {
-            Input::Key(key) if expect == Some(Way::Typed) => {
+            AppInput::Key(key) if expect == Some(CharTarget::Typed) => {
                 let letter = match key.code {
                     KeyCode::Char('\u{10f000}') => "\u{fffd}".to_owned(),
                     KeyCode::Char(letter) => letter.to_string(),
@@ -211,12 +211,12 @@ fn run(inputs: &[(Input, u64)]) {
                 with.extend(letters(&letter));
                 with.sort_unstable();
                 assert!(after == with, "{input:?} is typed");
-                assert_eq!(app.focus, Focus::Editor);
+                assert_eq!(app.focus, AppFocus::Editor);
             }
             // Keys may delete text or show something else; these inputs replace text.
-            Input::Key(_)
-            | Input::Edited(_)
-            | Input::Notice(Notice::Attached(_) | Notice::Opened(_)) => {}
+            AppInput::Key(_)
+            | AppInput::Edited(_)
+            | AppInput::Notice(UiNotice::Attached(_) | UiNotice::Opened(_)) => {}
             _ if is_writing => assert!(has_all(&after, &before), "{input:?} loses nothing"),
             _ => {}
         }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_is_sent() {
     fn check(script: &str, wants: &[&str], written: &str) {
-        Stage::new().keys(script).expect(wants, written);
+        TestApp::new().keys(script).expect(wants, written);
     }
     check("hello⏎", &["say hello"], "");
     check("⏎", &[], "");
@@ -27,7 +27,7 @@ fn what_is_sent() {
 #[test]
 fn commands_are_done_here_or_asked_for() {
     fn check(script: &str, wants: &[&str]) {
-        Stage::new().keys(script).expect(wants, "");
+        TestApp::new().keys(script).expect(wants, "");
     }
     check("/clear⏎", &["New"]);
     check("/load ab⏎", &["Sessions { words: \"\" }", "Load(\"ab\")"]);
@@ -50,7 +50,7 @@ fn commands_are_done_here_or_asked_for() {
 #[test]
 fn commands_that_show_something_stand_in_front_of_the_page() {
     for script in ["/help⏎", "/cost⏎", "/sessions⏎", "/jobs⏎", "/model⏎"] {
-        let mut stage = Stage::new();
+        let mut stage = TestApp::new();
         stage.keys(script);
         assert!(stage.app.overlay.is_some(), "{script}");
         stage.keys("<ctrl-c>");
@@ -69,7 +69,7 @@ fn lists_are_shown_only_to_who_asked_for_them() {
         left_out: 0,
     };
     for (script, kind) in [("/files⏎", files), ("/diff⏎", differs)] {
-        let mut stage = Stage::new();
+        let mut stage = TestApp::new();
         stage.event(kind.clone());
         assert!(stage.app.overlay.is_none(), "{script}");
         stage.keys(script).event(kind);
@@ -79,21 +79,21 @@ fn lists_are_shown_only_to_who_asked_for_them() {
 
 #[test]
 fn a_command_that_cannot_be_done_stays_in_the_editor() {
-    fn check(mut stage: Stage, script: &str, written: &str) {
+    fn check(mut stage: TestApp, script: &str, written: &str) {
         stage.keys(script).expect(&[], written);
         assert!(!stage.app.transcript.is_empty(), "it says why: {script}");
     }
-    check(Stage::new(), "/hlep⏎", "/hlep");
-    check(Stage::new(), "/undo it⏎", "/undo it");
-    check(Stage::new(), "/image⏎", "/image");
+    check(TestApp::new(), "/hlep⏎", "/hlep");
+    check(TestApp::new(), "/undo it⏎", "/undo it");
+    check(TestApp::new(), "/image⏎", "/image");
     for command in ["/undo", "/redo", "/fork", "/clear", "/compact", "/continue"] {
-        check(Stage::busy(), &format!("{command}⏎"), command);
+        check(TestApp::busy(), &format!("{command}⏎"), command);
     }
 }
 
 #[test]
 fn messages_wait_while_the_agent_works() {
-    let mut stage = Stage::busy();
+    let mut stage = TestApp::busy();
     stage.keys("one⏎two⏎three").expect(&[], "three");
     assert_eq!(stage.queued(), ["one", "two"]);
     stage
@@ -113,7 +113,7 @@ fn what_was_not_sent_goes_back_into_the_editor() {
         reason: "no".to_owned(),
     };
     for outcome in [Outcome::Interrupted, failed] {
-        let mut stage = Stage::busy();
+        let mut stage = TestApp::busy();
         stage.keys("one⏎two⏎three").event(ended(1, outcome));
         stage.expect(&[], "one\ntwo\nthree");
         assert!(stage.queued().is_empty());
@@ -122,14 +122,14 @@ fn what_was_not_sent_goes_back_into_the_editor() {
 
 #[test]
 fn a_second_message_waits_before_the_first_is_taken_up() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("one⏎two⏎").expect(&["say one"], "");
     assert_eq!(stage.queued(), ["two"]);
 }
 
 #[test]
 fn a_refused_message_is_not_lost() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("one⏎two⏎thr").event(EventKind::CommandRefused {
         reason: "no".to_owned(),
     });
@@ -139,7 +139,7 @@ fn a_refused_message_is_not_lost() {
 
 #[test]
 fn a_message_that_waits_is_taken_back_by_up() {
-    let mut stage = Stage::busy();
+    let mut stage = TestApp::busy();
     stage.keys("one⏎two⏎↑").expect(&[], "two");
     assert_eq!(stage.queued(), ["one"]);
     stage.keys("<ctrl-u>new⏎").expect(&[], "");
@@ -148,10 +148,10 @@ fn a_message_that_waits_is_taken_back_by_up() {
 
 #[test]
 fn pictures_go_with_the_message() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("see ").paste("/tmp/a.png");
     stage.expect(&["Attach(\"/tmp/a.png\")"], "see /tmp/a.png");
-    stage.keys(" now").hear(picture("/tmp/a.png"));
+    stage.keys(" now").hear(attached("/tmp/a.png"));
     stage.expect(&[], "see [image: a.png] now");
     assert_eq!(stage.shown(), ["see [image: a.png 120 kB] now"]);
     stage
@@ -161,19 +161,19 @@ fn pictures_go_with_the_message() {
 
 #[test]
 fn a_message_waits_for_its_pictures() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.paste("'/tmp/a b.png' /tmp/c.png").keys(" ?⏎");
     let asked = ["Attach(\"/tmp/a b.png\")", "Attach(\"/tmp/c.png\")"];
     stage.expect(&asked, "'/tmp/a b.png' /tmp/c.png ?");
-    stage.hear(picture("/private/tmp/c.png"));
+    stage.hear(attached("/private/tmp/c.png"));
     stage.expect(&[], "'/tmp/a b.png' [image: c.png] ?");
-    stage.hear(picture("/tmp/a b.png"));
+    stage.hear(attached("/tmp/a b.png"));
     stage.expect(&["say [image: a b.png] [image: c.png] ? with 2"], "");
 }
 
 #[test]
 fn a_picture_that_cannot_be_read_stays_as_its_path_and_nothing_is_sent() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage
         .paste("/tmp/a.png")
         .keys("⏎")
@@ -184,20 +184,20 @@ fn a_picture_that_cannot_be_read_stays_as_its_path_and_nothing_is_sent() {
 
 #[test]
 fn a_picture_that_nobody_wants_any_more_is_left_out() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage
         .paste("/tmp/a.png")
         .keys("<ctrl-c>ok")
-        .hear(picture("/tmp/a.png"));
+        .hear(attached("/tmp/a.png"));
     stage.expect(&["Attach(\"/tmp/a.png\")"], "ok");
 }
 
 #[test]
 fn a_picture_by_command_comes_at_the_cursor() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage
         .keys("/image a.png⏎")
-        .hear(picture("a.png"))
+        .hear(attached("a.png"))
         .keys(" what?⏎");
     stage.expect(
         &["Attach(\"a.png\")", "say [image: a.png] what? with 1"],
@@ -207,8 +207,8 @@ fn a_picture_by_command_comes_at_the_cursor() {
 
 #[test]
 fn nothing_is_sent_to_an_agent_that_has_ended() {
-    let mut stage = Stage::busy();
-    stage.keys("one⏎two").hear(Notice::Lost {
+    let mut stage = TestApp::busy();
+    stage.keys("one⏎two").hear(UiNotice::Lost {
         what: "the sandbox is gone".to_owned(),
         hint: None,
     });
@@ -219,7 +219,7 @@ fn nothing_is_sent_to_an_agent_that_has_ended() {
     stage.keys("<ctrl-c>/undo⏎").expect(&[], "/undo");
     stage.keys("<ctrl-c>/clear⏎").expect(&["New"], "");
     stage
-        .hear(here(Vec::new()))
+        .hear(opened_local(Vec::new()))
         .keys("three⏎")
         .expect(&["say three"], "");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn check(script: &str, written: &str) {
-    Stage::new().keys(script).expect(&[], written);
+    TestApp::new().keys(script).expect(&[], written);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn changes_are_taken_back_by_words() {
 #[test]
 fn long_lines_are_wrapped_between_words() {
     fn check(width: u16, script: &str, rows: &[&str], cursor: (u16, u16)) {
-        let mut stage = Stage::new();
+        let mut stage = TestApp::new();
         stage.keys(script);
         stage.app.editor.arrange(width, 10);
         assert_eq!(stage.shown(), rows, "{script}");
@@ -69,8 +69,8 @@ fn long_lines_are_wrapped_between_words() {
 #[test]
 fn up_and_down_go_by_rows_of_the_screen() {
     fn check(script: &str, written: &str) {
-        let mut stage = Stage::new();
-        stage.input(Input::Resized {
+        let mut stage = TestApp::new();
+        stage.input(AppInput::Resized {
             width: 11,
             height: 24,
         });
@@ -85,7 +85,7 @@ fn up_and_down_go_by_rows_of_the_screen() {
 
 #[test]
 fn a_long_text_scrolls_with_the_cursor() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     let lines: Vec<String> = (0..30).map(|line| line.to_string()).collect();
     stage.keys(&lines.join("<ctrl-j>"));
     stage.app.editor.arrange(20, 5);
@@ -107,7 +107,7 @@ fn a_long_text_scrolls_with_the_cursor() {
 #[test]
 fn long_pastes_are_shown_as_one_and_sent_in_full() {
     let block = "line\n".repeat(10_000);
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage
         .keys("see ")
         .paste(&block.replace('\n', "\r\n"))
@@ -125,7 +125,7 @@ fn long_pastes_are_shown_as_one_and_sent_in_full() {
 
 #[test]
 fn short_pastes_are_text() {
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.paste("a\r\nb\rc").expect(&[], "a\nb\nc");
     stage.paste("\u{1b}[31mred\u{1b}[0m\u{7}");
     let text = stage.app.editor.text();
@@ -138,7 +138,7 @@ fn short_pastes_are_text() {
 #[test]
 fn a_block_is_one_thing_to_the_cursor() {
     fn check(script: &str, shown: &[&str]) {
-        let mut stage = Stage::new();
+        let mut stage = TestApp::new();
         stage.keys("a").paste(&"x\n".repeat(9)).keys(script);
         assert_eq!(stage.shown(), shown, "{script}");
     }
@@ -153,7 +153,7 @@ fn a_block_is_one_thing_to_the_cursor() {
 #[test]
 fn a_small_block_opens_and_closes() {
     let block: String = (0..9).map(|line| format!("{line}\n")).collect();
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.keys("a").paste(&block).keys("b←<ctrl-e>");
     assert_eq!(stage.shown().last().unwrap(), "b");
     stage.expect(&[], &format!("a{block}b")).keys("<ctrl-e>");
@@ -163,7 +163,7 @@ fn a_small_block_opens_and_closes() {
         .keys("<ctrl-e>x<ctrl-e>");
     stage.expect(&[], &format!("a{block}xb"));
 
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.paste(&"x\n".repeat(2_001)).keys("<ctrl-e>");
     assert_eq!(stage.shown(), ["[pasted 2,001 lines]"]);
 }
@@ -171,29 +171,29 @@ fn a_small_block_opens_and_closes() {
 #[test]
 fn blocks_and_pictures_survive_another_editor() {
     let block = "x\n".repeat(9);
-    let mut stage = Stage::new();
+    let mut stage = TestApp::new();
     stage.paste(&block).keys(" and ").paste("/tmp/a.png");
-    stage.hear(picture("/tmp/a.png")).wants.clear();
-    let Some(Effect::Edit(text)) = stage
+    stage.hear(attached("/tmp/a.png")).wants.clear();
+    let Some(AppEffect::Edit(text)) = stage
         .app
-        .update(stage.now, Input::Key(named("ctrl-g").unwrap()))
+        .update(stage.now, AppInput::Key(parse_key_name("ctrl-g").unwrap()))
         .pop()
     else {
         panic!("no effect");
     };
-    stage.input(Input::Edited(format!("first {text} last\n")));
+    stage.input(AppInput::Edited(format!("first {text} last\n")));
     assert_eq!(
         stage.shown(),
         ["first [pasted 9 lines] and [image: a.png 120 kB] last"]
     );
-    stage.input(Input::Edited("gone".to_owned())).keys("⏎");
+    stage.input(AppInput::Edited("gone".to_owned())).keys("⏎");
     stage.expect(&["say gone"], "");
 }
 
 #[test]
 fn blocks_survive_the_queue_and_the_history() {
     let block = "x\n".repeat(9);
-    let mut stage = Stage::busy();
+    let mut stage = TestApp::busy();
     stage.paste(&block).keys("⏎");
     assert_eq!(stage.queued(), ["[pasted 9 lines]"]);
     stage.event(ended(1, Outcome::Interrupted));

@@ -1,24 +1,24 @@
 //! Questions in the whole UI: which keys answer, and which are typed.
 
 use crossterm::event::{KeyCode, KeyModifiers};
-use protocol::{Command, Decision, Scope};
+use protocol::{AgentCommand, Decision, Scope};
 
-use super::scene::Scene;
-use crate::app::{Effect, Input};
-use crate::port::Request;
+use super::scene::UiScene;
+use crate::app::{AppEffect, AppInput};
+use crate::port::UiRequest;
 use crate::samples::{question, working_turn};
-use crate::theme::Look;
+use crate::theme::ColourScheme;
 
 /// The allowed questions with their scopes, and the text in the editor.
 #[track_caller]
-fn check(live: impl Fn(&mut Scene), answers: &[(u32, Scope)], editor: &str) {
-    let mut scene = Scene::new(Look::Dark, 80, 24);
+fn check(live: impl Fn(&mut UiScene), answers: &[(u32, Scope)], editor: &str) {
+    let mut scene = UiScene::new(ColourScheme::Dark, 80, 24);
     scene.hear(working_turn());
     scene.wait(5_000);
     live(&mut scene);
     scene.wait(5_000);
     let decided = scene.effects.iter().filter_map(|effect| match effect {
-        Effect::Ask(Request::Agent(Command::Decide {
+        AppEffect::Ask(UiRequest::Agent(AgentCommand::Decide {
             question,
             decision:
                 Decision {
@@ -32,14 +32,14 @@ fn check(live: impl Fn(&mut Scene), answers: &[(u32, Scope)], editor: &str) {
     assert_eq!(scene.app.editor.text(), editor);
 }
 
-fn ask(scene: &mut Scene) {
+fn ask(scene: &mut UiScene) {
     scene.hear([question(1, "pypi.org")]);
 }
 
 #[test]
 fn who_reads_and_then_types_a_letter_answers() {
     let answer = |letter: &'static str| {
-        move |scene: &mut Scene| {
+        move |scene: &mut UiScene| {
             ask(scene);
             scene.wait(0);
             scene.wait(400);
@@ -107,7 +107,7 @@ fn a_paste_is_a_message() {
             ask(scene);
             scene.wait(0);
             scene.wait(400);
-            scene.input(Input::Paste("y\n".into()));
+            scene.input(AppInput::Paste("y\n".into()));
         },
         &[],
         "y\n",
@@ -117,11 +117,11 @@ fn a_paste_is_a_message() {
 #[test]
 fn a_window_that_changes_is_read_anew() {
     let resized = |height: u16, wait: u64| {
-        move |scene: &mut Scene| {
+        move |scene: &mut UiScene| {
             ask(scene);
             scene.wait(0);
             scene.wait(400);
-            scene.input(Input::Resized { width: 80, height });
+            scene.input(AppInput::Resized { width: 80, height });
             scene.wait(0);
             scene.wait(wait);
             scene.type_in("y");
@@ -136,7 +136,7 @@ fn a_window_that_changes_is_read_anew() {
 #[test]
 fn what_is_behind_something_else_is_not_answered() {
     let behind = |closes: bool| {
-        move |scene: &mut Scene| {
+        move |scene: &mut UiScene| {
             scene.type_in("/help");
             scene.press(KeyCode::Esc, KeyModifiers::NONE);
             scene.enter();

@@ -14,11 +14,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::json;
 
-use crate::app::{App, Input};
+use crate::app::{AppInput, TuiApp};
 use crate::draw::draw;
-use crate::port::{JobRow, Notice, Opened, Origin, Preview, SessionRow};
+use crate::port::{JobRow, OpenedSession, SessionOrigin, SessionPreview, SessionRow, UiNotice};
 use crate::samples;
-use crate::theme::Look;
+use crate::theme::ColourScheme;
 
 /// Text as a sandbox or a model might write it.
 fn words() -> impl Strategy<Value = String> {
@@ -48,7 +48,7 @@ fn usage() -> impl Strategy<Value = Usage> {
     (0..400_000u64, 0..9_000u64).prop_map(|(input, output)| samples::usage(input, output))
 }
 
-fn spent() -> impl Strategy<Value = Spending> {
+fn spending() -> impl Strategy<Value = Spending> {
     (
         usage(),
         prop::option::of(0.0..9.0f64),
@@ -69,7 +69,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(change.prop_map(|(path, diff)| Change { path, diff }), 0..3)
 }
 
-fn asked() -> impl Strategy<Value = Question> {
+fn question() -> impl Strategy<Value = Question> {
     (0..4u32, words(), words(), words()).prop_map(|(number, what, why, host)| Question {
         number,
         what,
@@ -110,13 +110,13 @@ fn event() -> impl Strategy<Value = EventKind> {
                 model: samples::MODEL.into(),
             }
         }),
-        spent().prop_map(|spending| EventKind::Spent { spending }),
-        (1..4u32, spent(), words()).prop_map(|(turn, spending, reason)| EventKind::TurnEnded {
+        spending().prop_map(|spending| EventKind::Spent { spending }),
+        (1..4u32, spending(), words()).prop_map(|(turn, spending, reason)| EventKind::TurnEnded {
             turn,
             outcome: Outcome::Failed { reason },
             spending,
         }),
-        (1..4u32, spent()).prop_map(|(turn, spending)| samples::ended(turn, spending)),
+        (1..4u32, spending()).prop_map(|(turn, spending)| samples::ended(turn, spending)),
     ];
     let tools = prop_oneof![
         (call(), words()).prop_map(|(call, summary)| EventKind::ToolStarted {
@@ -157,8 +157,8 @@ fn event() -> impl Strategy<Value = EventKind> {
         }),
     ];
     let rest = prop_oneof![
-        asked().prop_map(|question| EventKind::Asked { question }),
-        (asked(), any::<bool>()).prop_map(|(question, is_allowed)| EventKind::Decided {
+        question().prop_map(|question| EventKind::Asked { question }),
+        (question(), any::<bool>()).prop_map(|(question, is_allowed)| EventKind::Decided {
             question,
             decision: Some(Decision {
                 is_allowed,
@@ -183,7 +183,7 @@ fn event() -> impl Strategy<Value = EventKind> {
     prop_oneof![3 => talk, 2 => tools, 2 => rest]
 }
 
-fn notice() -> impl Strategy<Value = Notice> {
+fn notice() -> impl Strategy<Value = UiNotice> {
     let row = (words(), words()).prop_map(|(title, outcome)| SessionRow {
         session: samples::session(),
         changed: Timestamp::MIN,
@@ -202,29 +202,29 @@ fn notice() -> impl Strategy<Value = Notice> {
         changed: Timestamp::MAX,
     });
     let opened = prop::collection::vec(event(), 0..4).prop_map(|kinds| {
-        Notice::Opened(Box::new(Opened {
-            origin: Origin::Here { session: None },
+        UiNotice::Opened(Box::new(OpenedSession {
+            origin: SessionOrigin::Here { session: None },
             history: kinds.into_iter().map(samples::event).collect(),
             model: samples::MODEL.into(),
             workspace: String::new(),
         }))
     });
     prop_oneof![
-        20 => event().prop_map(|kind| Notice::Event(samples::event(kind))),
+        20 => event().prop_map(|kind| UiNotice::Event(samples::event(kind))),
         1 => opened,
-        1 => prop::collection::vec(row, 0..4).prop_map(|rows| Notice::Sessions {
+        1 => prop::collection::vec(row, 0..4).prop_map(|rows| UiNotice::Sessions {
             words: String::new(),
             rows,
         }),
-        1 => words().prop_map(|text| Notice::Preview(Preview {
+        1 => words().prop_map(|text| UiNotice::Preview(SessionPreview {
             session: samples::session(),
             text,
         })),
-        1 => prop::collection::vec(job, 0..4).prop_map(Notice::Jobs),
-        1 => prop::collection::vec(words(), 0..4).prop_map(Notice::Models),
-        1 => words().prop_map(Notice::Said),
-        1 => words().prop_map(|what| Notice::Failed { what, hint: None }),
-        1 => words().prop_map(|what| Notice::Lost { what, hint: None }),
+        1 => prop::collection::vec(job, 0..4).prop_map(UiNotice::Jobs),
+        1 => prop::collection::vec(words(), 0..4).prop_map(UiNotice::Models),
+        1 => words().prop_map(UiNotice::Said),
+        1 => words().prop_map(|what| UiNotice::Failed { what, hint: None }),
+        1 => words().prop_map(|what| UiNotice::Lost { what, hint: None }),
     ]
 }
 
@@ -261,10 +261,10 @@ fn key() -> impl Strategy<Value = KeyEvent> {
 }
 
 /// One input, or the keys of a command.
-fn inputs() -> impl Strategy<Value = Vec<Input>> {
+fn inputs() -> impl Strategy<Value = Vec<AppInput>> {
     let size = || prop_oneof![Just(0u16), Just(1), Just(2), 3..12u16, 20..130u16];
     let mouse = (0..130u16, 0..50u16, any::<bool>()).prop_map(|(column, row, is_wheel)| {
-        Input::Mouse(MouseEvent {
+        AppInput::Mouse(MouseEvent {
             kind: if is_wheel {
                 MouseEventKind::ScrollUp
             } else {
@@ -289,17 +289,18 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
     let command = command.prop_map(|line| {
         let letters = line.chars().map(KeyCode::Char);
         let keys = letters.chain([KeyCode::Esc, KeyCode::Enter]);
-        keys.map(|code| Input::Key(KeyEvent::from(code))).collect()
+        keys.map(|code| AppInput::Key(KeyEvent::from(code)))
+            .collect()
     });
     prop_oneof![
-        6 => key().prop_map(|key| vec![Input::Key(key)]),
-        6 => notice().prop_map(|notice| vec![Input::Notice(notice)]),
-        1 => words().prop_map(|text| vec![Input::Paste(text)]),
-        2 => (size(), size()).prop_map(|(width, height)| vec![Input::Resized { width, height }]),
+        6 => key().prop_map(|key| vec![AppInput::Key(key)]),
+        6 => notice().prop_map(|notice| vec![AppInput::Notice(notice)]),
+        1 => words().prop_map(|text| vec![AppInput::Paste(text)]),
+        2 => (size(), size()).prop_map(|(width, height)| vec![AppInput::Resized { width, height }]),
         1 => mouse.prop_map(|mouse| vec![mouse]),
-        2 => Just(vec![Input::Shown]),
-        2 => Just(vec![Input::Time]),
-        1 => words().prop_map(|text| vec![Input::Edited(text)]),
+        2 => Just(vec![AppInput::Shown]),
+        2 => Just(vec![AppInput::Time]),
+        1 => words().prop_map(|text| vec![AppInput::Edited(text)]),
         2 => command,
     ]
 }
@@ -314,9 +315,9 @@ proptest! {
     #[test]
     fn nothing_stops_it_and_nothing_is_drawn_outside(
         steps in prop::collection::vec((inputs(), 0..600u64), 1..40),
-        look in prop::sample::select(vec![Look::Dark, Look::Light, Look::Plain]),
+        look in prop::sample::select(vec![ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain]),
     ) {
-        let mut app = App::new(look, 80, 24);
+        let mut app = TuiApp::new(look, 80, 24);
         app.began = Some(samples::began());
         let mut now = Duration::ZERO;
         for (inputs, millis) in steps {

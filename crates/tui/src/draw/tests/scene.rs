@@ -8,31 +8,31 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
-use crate::app::{App, Effect, Input};
+use crate::app::{AppEffect, AppInput, TuiApp};
 use crate::draw::draw;
-use crate::port::{Notice, Opened, Origin};
+use crate::port::{OpenedSession, SessionOrigin, UiNotice};
 use crate::samples;
-use crate::theme::Look;
+use crate::theme::ColourScheme;
 
 #[derive(Debug)]
-pub(super) struct Scene {
-    pub(super) app: App,
+pub(super) struct UiScene {
+    pub(super) app: TuiApp,
     now: Duration,
-    pub(super) effects: Vec<Effect>,
+    pub(super) effects: Vec<AppEffect>,
 }
 
-impl Scene {
+impl UiScene {
     /// A new session, before its sandbox has started.
-    pub(super) fn new(look: Look, width: u16, height: u16) -> Self {
-        let mut app = App::new(look, width, height);
+    pub(super) fn new(look: ColourScheme, width: u16, height: u16) -> Self {
+        let mut app = TuiApp::new(look, width, height);
         app.began = Some(samples::began());
         let mut scene = Self {
             app,
             now: Duration::ZERO,
             effects: Vec::new(),
         };
-        scene.notice(Notice::Opened(Box::new(Opened {
-            origin: Origin::Here { session: None },
+        scene.notice(UiNotice::Opened(Box::new(OpenedSession {
+            origin: SessionOrigin::Here { session: None },
             history: Vec::new(),
             model: samples::MODEL.into(),
             workspace: "/home/ada/parser".into(),
@@ -40,18 +40,18 @@ impl Scene {
         scene
     }
 
-    pub(super) fn input(&mut self, input: Input) {
+    pub(super) fn input(&mut self, input: AppInput) {
         self.effects.extend(self.app.update(self.now, input));
     }
 
-    pub(super) fn notice(&mut self, notice: Notice) {
-        self.input(Input::Notice(notice));
+    pub(super) fn notice(&mut self, notice: UiNotice) {
+        self.input(AppInput::Notice(notice));
     }
 
     pub(super) fn hear(&mut self, kinds: impl IntoIterator<Item = EventKind>) {
         for kind in kinds {
             let millis = i64::try_from(self.now.as_millis()).unwrap();
-            self.notice(Notice::Event(samples::event_at(millis, kind)));
+            self.notice(UiNotice::Event(samples::event_at(millis, kind)));
         }
     }
 
@@ -62,7 +62,7 @@ impl Scene {
     }
 
     pub(super) fn press(&mut self, code: KeyCode, held: KeyModifiers) {
-        self.input(Input::Key(KeyEvent::new(code, held)));
+        self.input(AppInput::Key(KeyEvent::new(code, held)));
     }
 
     pub(super) fn enter(&mut self) {
@@ -72,9 +72,9 @@ impl Scene {
     /// Lets time pass, then draws.
     pub(super) fn wait(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
-        self.input(Input::Time);
+        self.input(AppInput::Time);
         self.draw();
-        self.input(Input::Shown);
+        self.input(AppInput::Shown);
     }
 
     pub(super) fn draw(&mut self) -> Terminal<TestBackend> {

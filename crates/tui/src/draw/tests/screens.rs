@@ -2,24 +2,26 @@
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use jiff::SignedDuration;
-use protocol::{Change, Command, EventKind, SessionId};
+use protocol::{AgentCommand, Change, EventKind, SessionId};
 
-use super::scene::Scene;
-use crate::port::{JobRow, Notice, Opened, Origin, Preview, Request, SessionRow};
+use super::scene::UiScene;
+use crate::port::{
+    JobRow, OpenedSession, SessionOrigin, SessionPreview, SessionRow, UiNotice, UiRequest,
+};
 use crate::samples::{
     self, background, ended, question, ready, replied, spending, started, turn, usage, working_end,
     working_turn,
 };
-use crate::theme::Look;
+use crate::theme::ColourScheme;
 
 /// Sizes at which each screen is drawn.
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 const LARGE: (u16, u16) = (300, 100);
 const TINY: (u16, u16) = (20, 5);
 
-fn look_at(name: &str, sizes: &[(u16, u16)], live: impl Fn(&mut Scene)) {
+fn snapshot_sizes(name: &str, sizes: &[(u16, u16)], live: impl Fn(&mut UiScene)) {
     for (width, height) in sizes {
-        let mut scene = Scene::new(Look::Dark, *width, *height);
+        let mut scene = UiScene::new(ColourScheme::Dark, *width, *height);
         live(&mut scene);
         insta::assert_snapshot!(format!("{name}_{width}x{height}"), scene.picture());
     }
@@ -29,11 +31,11 @@ fn all_sizes() -> Vec<(u16, u16)> {
     [&SIZES[..], &[LARGE, TINY]].concat()
 }
 
-fn ready_to_talk(scene: &mut Scene) {
+fn with_ready_agent(scene: &mut UiScene) {
     scene.hear([ready("native", &[], true)]);
 }
 
-fn has_worked(scene: &mut Scene) {
+fn with_finished_turn(scene: &mut UiScene) {
     scene.hear(working_turn());
     scene.hear(working_end());
     scene.wait(10);
@@ -41,25 +43,25 @@ fn has_worked(scene: &mut Scene) {
 
 #[test]
 fn the_first_screen() {
-    look_at("start_early", &SIZES, |_| {});
-    look_at("start", &all_sizes(), ready_to_talk);
-    look_at("start_no_sandbox", &SIZES, |scene| {
+    snapshot_sizes("start_early", &SIZES, |_| {});
+    snapshot_sizes("start", &all_sizes(), with_ready_agent);
+    snapshot_sizes("start_no_sandbox", &SIZES, |scene| {
         scene.hear([ready("none", &[], false)]);
     });
 }
 
 #[test]
 fn a_turn() {
-    look_at("working", &all_sizes(), |scene| {
+    snapshot_sizes("working", &all_sizes(), |scene| {
         scene.hear(working_turn());
         scene.wait(7_300);
     });
-    look_at("worked", &all_sizes(), has_worked);
-    look_at("no_sandbox", &[(80, 24)], |scene| {
-        has_worked(scene);
+    snapshot_sizes("worked", &all_sizes(), with_finished_turn);
+    snapshot_sizes("no_sandbox", &[(80, 24)], |scene| {
+        with_finished_turn(scene);
         scene.hear([ready("none", &[], false)]);
     });
-    look_at("retrying", &[(80, 24)], |scene| {
+    snapshot_sizes("retrying", &[(80, 24)], |scene| {
         scene.hear([
             ready("native", &[], false),
             started(),
@@ -76,32 +78,32 @@ fn a_turn() {
 
 #[test]
 fn a_question() {
-    look_at("question", &all_sizes(), |scene| {
+    snapshot_sizes("question", &all_sizes(), |scene| {
         scene.hear(working_turn());
         scene.hear([question(1, "pypi.org")]);
         scene.wait(0);
         scene.wait(400);
     });
-    look_at("question_not_armed", &[(80, 24)], |scene| {
+    snapshot_sizes("question_not_armed", &[(80, 24)], |scene| {
         scene.hear(working_turn());
         scene.hear([question(1, "pypi.org"), question(2, "crates.io")]);
         scene.wait(0);
     });
-    look_at("question_while_writing", &[(80, 24)], |scene| {
+    snapshot_sizes("question_while_writing", &[(80, 24)], |scene| {
         scene.hear(working_turn());
         scene.type_in("and then");
         scene.hear([question(1, "pypi.org"), question(2, "crates.io")]);
         scene.wait(0);
         scene.wait(400);
     });
-    look_at("question_held", &[(80, 24)], |scene| {
+    snapshot_sizes("question_held", &[(80, 24)], |scene| {
         scene.hear(working_turn());
         scene.hear([question(1, "pypi.org")]);
         scene.wait(0);
         scene.wait(400);
         scene.type_in("s");
     });
-    look_at("question_behind_help", &[(80, 24)], |scene| {
+    snapshot_sizes("question_behind_help", &[(80, 24)], |scene| {
         scene.type_in("/help");
         scene.enter();
         scene.hear([question(1, "pypi.org")]);
@@ -110,11 +112,11 @@ fn a_question() {
 
 #[test]
 fn writing() {
-    look_at("completion", &SIZES, |scene| {
-        has_worked(scene);
+    snapshot_sizes("completion", &SIZES, |scene| {
+        with_finished_turn(scene);
         scene.type_in("/co");
     });
-    look_at("queue", &SIZES, |scene| {
+    snapshot_sizes("queue", &SIZES, |scene| {
         scene.hear(working_turn());
         for message in [
             "then run the linter",
@@ -127,23 +129,23 @@ fn writing() {
         }
         scene.wait(1_000);
     });
-    look_at("long_message", &[(80, 24), (40, 10)], |scene| {
-        ready_to_talk(scene);
+    snapshot_sizes("long_message", &[(80, 24), (40, 10)], |scene| {
+        with_ready_agent(scene);
         for line in 1..20 {
             scene.type_in(&format!("line {line} of a message"));
             scene.press(KeyCode::Enter, KeyModifiers::ALT);
         }
         scene.type_in("the end");
     });
-    look_at("leaving", &[(80, 24)], |scene| {
-        ready_to_talk(scene);
+    snapshot_sizes("leaving", &[(80, 24)], |scene| {
+        with_ready_agent(scene);
         scene.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
     });
-    look_at("recall", &[(80, 24)], |scene| {
-        ready_to_talk(scene);
+    snapshot_sizes("recall", &[(80, 24)], |scene| {
+        with_ready_agent(scene);
         scene.type_in("make the parser refuse a line without a name");
         scene.enter();
-        has_worked(scene);
+        with_finished_turn(scene);
         scene.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
         scene.type_in("pars");
     });
@@ -151,17 +153,17 @@ fn writing() {
 
 #[test]
 fn looking() {
-    look_at("browse", &SIZES, |scene| {
-        has_worked(scene);
+    snapshot_sizes("browse", &SIZES, |scene| {
+        with_finished_turn(scene);
         scene.press(KeyCode::Tab, KeyModifiers::NONE);
     });
-    look_at("search", &SIZES, |scene| {
-        has_worked(scene);
+    snapshot_sizes("search", &SIZES, |scene| {
+        with_finished_turn(scene);
         scene.press(KeyCode::Char('f'), KeyModifiers::CONTROL);
         scene.type_in("parser");
     });
-    look_at("scrolled", &[(80, 24), (40, 10)], |scene| {
-        has_worked(scene);
+    snapshot_sizes("scrolled", &[(80, 24), (40, 10)], |scene| {
+        with_finished_turn(scene);
         scene.wait(10);
         scene.press(KeyCode::Home, KeyModifiers::CONTROL);
         scene.wait(10);
@@ -176,8 +178,8 @@ fn looking() {
 
 #[test]
 fn the_status() {
-    look_at("budget", &SIZES, |scene| {
-        has_worked(scene);
+    snapshot_sizes("budget", &SIZES, |scene| {
+        with_finished_turn(scene);
         let mut spent = spending(0.91, Some(1.0));
         spent.usage = usage(180_000, 4_000);
         scene.hear([
@@ -191,14 +193,14 @@ fn the_status() {
             ended(1, spent),
         ]);
     });
-    look_at("attached", &SIZES, |scene| {
+    snapshot_sizes("attached", &SIZES, |scene| {
         let events = [working_turn(), working_end()].concat();
         let history = events
             .into_iter()
-            .filter(EventKind::lasts)
+            .filter(EventKind::is_lasting)
             .map(samples::event);
-        scene.notice(Notice::Opened(Box::new(Opened {
-            origin: Origin::Job {
+        scene.notice(UiNotice::Opened(Box::new(OpenedSession {
+            origin: SessionOrigin::Job {
                 job: "0198c1de-0000-7000-8000-000000000001".parse().unwrap(),
                 server: "build.example".into(),
             },
@@ -209,8 +211,8 @@ fn the_status() {
     });
 }
 
-fn command(scene: &mut Scene, line: &str) {
-    has_worked(scene);
+fn command(scene: &mut UiScene, line: &str) {
+    with_finished_turn(scene);
     scene.type_in(line);
     scene.press(KeyCode::Esc, KeyModifiers::NONE);
     scene.enter();
@@ -264,18 +266,18 @@ fn sessions() -> Vec<SessionRow> {
     ]
 }
 
-fn with_sessions(scene: &mut Scene) {
+fn with_sessions(scene: &mut UiScene) {
     command(scene, "/sessions");
-    scene.notice(Notice::Sessions {
+    scene.notice(UiNotice::Sessions {
         words: String::new(),
         rows: sessions(),
     });
     let asked = scene.effects.iter().rev().find_map(|effect| match effect {
-        crate::app::Effect::Ask(Request::Preview(session)) => Some(session.clone()),
+        crate::app::AppEffect::Ask(UiRequest::Preview(session)) => Some(session.clone()),
         _ => None,
     });
     let session: SessionId = asked.unwrap();
-    scene.notice(Notice::Preview(Preview {
+    scene.notice(UiNotice::Preview(SessionPreview {
         session,
         text: "> make the parser refuse a line without a name\n\nDone: a line without a name is \
                now refused."
@@ -285,19 +287,19 @@ fn with_sessions(scene: &mut Scene) {
 
 #[test]
 fn pickers() {
-    look_at("sessions_early", &[(80, 24)], |scene| {
+    snapshot_sizes("sessions_early", &[(80, 24)], |scene| {
         command(scene, "/sessions")
     });
-    look_at("sessions", &all_sizes(), with_sessions);
-    look_at("sessions_none", &[(80, 24)], |scene| {
+    snapshot_sizes("sessions", &all_sizes(), with_sessions);
+    snapshot_sizes("sessions_none", &[(80, 24)], |scene| {
         command(scene, "/sessions");
         scene.type_in("zebra");
-        scene.notice(Notice::Sessions {
+        scene.notice(UiNotice::Sessions {
             words: "zebra".into(),
             rows: Vec::new(),
         });
     });
-    look_at("jobs", &SIZES, |scene| {
+    snapshot_sizes("jobs", &SIZES, |scene| {
         command(scene, "/jobs");
         let row = |id: u8, state: &str, title: &str| JobRow {
             job: format!("0198c1d{id}-0000-7000-8000-000000000001")
@@ -307,26 +309,26 @@ fn pickers() {
             state: state.into(),
             changed: samples::began() - SignedDuration::from_secs(i64::from(id) * 4_000),
         };
-        scene.notice(Notice::Jobs(vec![
+        scene.notice(UiNotice::Jobs(vec![
             row(1, "running", "build me a todo app"),
             row(2, "complete", "port the tests to pytest"),
             row(3, "error", "translate the manual"),
         ]));
     });
-    look_at("jobs_failed", &[(80, 24)], |scene| {
+    snapshot_sizes("jobs_failed", &[(80, 24)], |scene| {
         command(scene, "/jobs");
-        scene.notice(Notice::Failed {
+        scene.notice(UiNotice::Failed {
             what: "cannot reach the server `http://127.0.0.1:8080`".into(),
             hint: None,
         });
     });
-    let models = |scene: &mut Scene| {
+    let models = |scene: &mut UiScene| {
         command(scene, "/model");
         let names = ["claude-opus-4-5", "claude-sonnet-4-5", "openai/gpt-5"];
-        scene.notice(Notice::Models(names.map(str::to_owned).into()));
+        scene.notice(UiNotice::Models(names.map(str::to_owned).into()));
     };
-    look_at("models", &SIZES, models);
-    look_at("models_typed", &[(80, 24)], |scene| {
+    snapshot_sizes("models", &SIZES, models);
+    snapshot_sizes("models_typed", &[(80, 24)], |scene| {
         models(scene);
         scene.type_in("openai/local");
     });
@@ -334,8 +336,8 @@ fn pickers() {
 
 #[test]
 fn viewers() {
-    look_at("help", &all_sizes(), |scene| command(scene, "/help"));
-    look_at("cost", &SIZES, |scene| {
+    snapshot_sizes("help", &all_sizes(), |scene| command(scene, "/help"));
+    snapshot_sizes("cost", &SIZES, |scene| {
         command(scene, "/quiet");
         scene.press(KeyCode::Char('u'), KeyModifiers::CONTROL);
         let mut spent = spending(0.91, Some(1.0));
@@ -363,13 +365,13 @@ fn viewers() {
         scene.press(KeyCode::Esc, KeyModifiers::NONE);
         scene.enter();
     });
-    let changes = |scene: &mut Scene| {
+    let changes = |scene: &mut UiScene| {
         command(scene, "/diff");
-        let asked = Command::Diff;
+        let asked = AgentCommand::Diff;
         assert!(
             scene
                 .effects
-                .contains(&crate::app::Effect::Ask(Request::Agent(asked)))
+                .contains(&crate::app::AppEffect::Ask(UiRequest::Agent(asked)))
         );
         let change = |path: &str, diff: Option<&str>| Change {
             path: path.into(),
@@ -387,13 +389,13 @@ fn viewers() {
             left_out: 2,
         }]);
     };
-    look_at("changes", &SIZES, changes);
-    look_at("changes_search", &[(80, 24)], |scene| {
+    snapshot_sizes("changes", &SIZES, changes);
+    snapshot_sizes("changes_search", &[(80, 24)], |scene| {
         changes(scene);
         scene.wait(10);
         scene.type_in("/name");
     });
-    look_at("files", &SIZES, |scene| {
+    snapshot_sizes("files", &SIZES, |scene| {
         command(scene, "/files");
         let paths = [
             "Cargo.toml",

@@ -3,15 +3,15 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 
-use super::scene::Scene;
+use super::scene::UiScene;
 use crate::samples::{question, ready, working_end, working_turn};
-use crate::theme::Look;
+use crate::theme::ColourScheme;
 
 /// Scenes with all kinds of screens.
-fn screens(look: Look) -> Vec<Scene> {
+fn screens(look: ColourScheme) -> Vec<UiScene> {
     let mut scenes = Vec::new();
-    let mut add = |live: &dyn Fn(&mut Scene)| {
-        let mut scene = Scene::new(look, 100, 30);
+    let mut add = |live: &dyn Fn(&mut UiScene)| {
+        let mut scene = UiScene::new(look, 100, 30);
         live(&mut scene);
         scenes.push(scene);
     };
@@ -43,7 +43,7 @@ fn screens(look: Look) -> Vec<Scene> {
 
 #[test]
 fn a_plain_terminal_gets_no_colours() {
-    for mut scene in screens(Look::Plain) {
+    for mut scene in screens(ColourScheme::Plain) {
         for cell in scene.draw().backend().buffer().content() {
             assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset), "{cell:?}");
         }
@@ -52,7 +52,7 @@ fn a_plain_terminal_gets_no_colours() {
 
 #[test]
 fn colours_are_of_the_persons_own_palette() {
-    for look in [Look::Dark, Look::Light] {
+    for look in [ColourScheme::Dark, ColourScheme::Light] {
         for mut scene in screens(look) {
             for cell in scene.draw().backend().buffer().content() {
                 for colour in [cell.fg, cell.bg] {
@@ -61,7 +61,7 @@ fn colours_are_of_the_persons_own_palette() {
                 }
                 // In some palettes these equal the background.
                 let is_lost = match look {
-                    Look::Dark => matches!(cell.fg, Color::Black | Color::DarkGray),
+                    ColourScheme::Dark => matches!(cell.fg, Color::Black | Color::DarkGray),
                     _ => matches!(cell.fg, Color::White | Color::Gray | Color::Yellow),
                 };
                 assert!(!is_lost, "{cell:?}");
@@ -72,8 +72,8 @@ fn colours_are_of_the_persons_own_palette() {
 
 #[test]
 fn a_missing_sandbox_is_bold_in_every_look() {
-    for look in [Look::Dark, Look::Light, Look::Plain] {
-        let mut scene = Scene::new(look, 80, 24);
+    for look in [ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain] {
+        let mut scene = UiScene::new(look, 80, 24);
         scene.hear(working_turn());
         scene.hear([ready("none", &[], false)]);
         let terminal = scene.draw();

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// The key for a typed character.
-pub(super) fn letter(character: char, modifiers: KeyModifiers) -> KeyEvent {
+pub(super) fn char_key(character: char, modifiers: KeyModifiers) -> KeyEvent {
     let shift = if character.is_uppercase() {
         KeyModifiers::SHIFT
     } else {
@@ -13,7 +13,7 @@ pub(super) fn letter(character: char, modifiers: KeyModifiers) -> KeyEvent {
 }
 
 /// The key for a byte below 0x80, including the escape character.
-pub(super) fn ascii(byte: u8, modifiers: KeyModifiers) -> KeyEvent {
+pub(super) fn ascii_key(byte: u8, modifiers: KeyModifiers) -> KeyEvent {
     let control = |character: u8| {
         KeyEvent::new(
             KeyCode::Char(character.into()),
@@ -28,16 +28,16 @@ pub(super) fn ascii(byte: u8, modifiers: KeyModifiers) -> KeyEvent {
         0 => control(b' '),
         0x01..=0x1a => control(byte - 1 + b'a'),
         0x1c..=0x1f => control(byte - 0x1c + b'4'),
-        _ => letter(byte.into(), modifiers),
+        _ => char_key(byte.into(), modifiers),
     }
 }
 
 /// The key for `ESC O` and a final byte.
-pub(super) fn keypad(last: u8) -> Option<KeyEvent> {
+pub(super) fn ss3_key(last: u8) -> Option<KeyEvent> {
     let code = match last {
         b'M' => KeyCode::Enter,
         b'j'..=b'y' => KeyCode::Char((last - b'j' + b'*').into()),
-        _ => named(last)?,
+        _ => final_byte_key(last)?,
     };
     Some(code.into())
 }
@@ -59,22 +59,22 @@ pub(super) fn control(parameters: &str, last: u8) -> Option<KeyEvent> {
                 modifiers | KeyModifiers::SHIFT,
             ));
         }
-        b'u' => return by_code(first?, modifiers),
+        b'u' => return key_by_code(first?, modifiers),
         b'~' => match first? {
-            27 => return by_code(number(fields.next())?, modifiers),
+            27 => return key_by_code(number(fields.next())?, modifiers),
             1 | 7 => KeyCode::Home,
             2 => KeyCode::Insert,
             3 => KeyCode::Delete,
             4 | 8 => KeyCode::End,
             5 => KeyCode::PageUp,
             6 => KeyCode::PageDown,
-            code @ 11..=15 => function(code - 10),
-            code @ 17..=21 => function(code - 11),
-            code @ 23..=24 => function(code - 12),
+            code @ 11..=15 => function_key(code - 10),
+            code @ 17..=21 => function_key(code - 11),
+            code @ 23..=24 => function_key(code - 12),
             57_427 => KeyCode::KeypadBegin,
             _ => return None,
         },
-        _ => named(last)?,
+        _ => final_byte_key(last)?,
     };
     Some(KeyEvent::new(code, modifiers))
 }
@@ -84,11 +84,11 @@ fn number(field: Option<&str>) -> Option<u32> {
     field?.split(':').next()?.parse().ok()
 }
 
-fn function(number: u32) -> KeyCode {
+fn function_key(number: u32) -> KeyCode {
     KeyCode::F(u8::try_from(number).unwrap_or(u8::MAX))
 }
 
-fn named(last: u8) -> Option<KeyCode> {
+fn final_byte_key(last: u8) -> Option<KeyCode> {
     Some(match last {
         b'A' => KeyCode::Up,
         b'B' => KeyCode::Down,
@@ -120,7 +120,7 @@ fn modifiers(value: Option<u32>) -> KeyModifiers {
 }
 
 /// The key for a Unicode code point, or for one of kitty's numbers for keys without a character.
-fn by_code(code: u32, modifiers: KeyModifiers) -> Option<KeyEvent> {
+fn key_by_code(code: u32, modifiers: KeyModifiers) -> Option<KeyEvent> {
     const KEYPAD: &str = "0123456789./*-+";
     let code = match code {
         9 if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,

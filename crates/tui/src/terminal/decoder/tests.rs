@@ -3,33 +3,33 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEventKind};
 use proptest::prelude::*;
 
-use super::{Decoder, Heard};
+use super::{InputDecoder, TerminalInput};
 
 /// All decoded inputs as text; `!` where more bytes are needed.
-fn hear(decoder: &mut Decoder) -> String {
+fn decode_all(decoder: &mut InputDecoder) -> String {
     let mut words: Vec<String> = std::iter::from_fn(|| decoder.next())
         .map(|heard| match heard {
-            Heard::Key(key) => name(key),
-            Heard::Mouse(mouse) => {
+            TerminalInput::Key(key) => key_text(key),
+            TerminalInput::Mouse(mouse) => {
                 let kind = match mouse.kind {
                     MouseEventKind::Down(button) => format!("{button:?}"),
                     kind => format!("{kind:?}"),
                 };
                 format!("{kind}@{},{}", mouse.column, mouse.row)
             }
-            Heard::Paste(text) => format!("{text:?}"),
-            Heard::Background(parts) => format!("{parts:?}"),
-            Heard::Present => "present".to_owned(),
-            Heard::Attributes => "attributes".to_owned(),
+            TerminalInput::Paste(text) => format!("{text:?}"),
+            TerminalInput::Background(parts) => format!("{parts:?}"),
+            TerminalInput::Present => "present".to_owned(),
+            TerminalInput::Attributes => "attributes".to_owned(),
         })
         .collect();
-    if decoder.is_unsure() {
+    if decoder.has_partial_sequence() {
         words.push("!".to_owned());
     }
     words.join(" ")
 }
 
-fn name(key: KeyEvent) -> String {
+fn key_text(key: KeyEvent) -> String {
     let modifiers = [
         (KeyModifiers::CONTROL, "Ctrl-"),
         (KeyModifiers::ALT, "Alt-"),
@@ -39,7 +39,7 @@ fn name(key: KeyEvent) -> String {
     let modifiers = modifiers
         .iter()
         .filter(|(one, _)| key.modifiers.contains(*one));
-    let modifiers: String = modifiers.map(|(_, name)| *name).collect();
+    let modifiers: String = modifiers.map(|(_, key_text)| *key_text).collect();
     match key.code {
         KeyCode::Char(' ') => modifiers + "Space",
         KeyCode::Char(character) => modifiers + &character.to_string(),
@@ -49,9 +49,9 @@ fn name(key: KeyEvent) -> String {
 
 #[track_caller]
 fn check(bytes: &str, expect: &str) {
-    let mut decoder = Decoder::default();
+    let mut decoder = InputDecoder::default();
     decoder.feed(bytes.as_bytes());
-    assert_eq!(hear(&mut decoder), expect, "{bytes:?}");
+    assert_eq!(decode_all(&mut decoder), expect, "{bytes:?}");
 }
 
 #[test]
@@ -133,24 +133,24 @@ fn pastes() {
 
 #[test]
 fn a_paste_without_an_end_is_ended_by_a_person() {
-    let mut decoder = Decoder::default();
+    let mut decoder = InputDecoder::default();
     decoder.feed(b"\x1b[200~text\x03more");
-    assert_eq!(hear(&mut decoder), "");
-    assert!(!decoder.is_idle() && !decoder.is_unsure());
+    assert_eq!(decode_all(&mut decoder), "");
+    assert!(!decoder.is_idle() && !decoder.has_partial_sequence());
     decoder.feed(b"\x03");
-    assert_eq!(hear(&mut decoder), r#""text\u{3}more""#);
+    assert_eq!(decode_all(&mut decoder), r#""text\u{3}more""#);
     decoder.feed(b"\x03");
-    assert_eq!(hear(&mut decoder), "Ctrl-c");
+    assert_eq!(decode_all(&mut decoder), "Ctrl-c");
 }
 
 #[test]
 fn what_may_be_half_a_key() {
     let check = |bytes: &str, before: &str, after: &str| {
-        let mut decoder = Decoder::default();
+        let mut decoder = InputDecoder::default();
         decoder.feed(bytes.as_bytes());
-        assert_eq!(hear(&mut decoder), before, "{bytes:?}");
+        assert_eq!(decode_all(&mut decoder), before, "{bytes:?}");
         decoder.expire();
-        assert_eq!(hear(&mut decoder), after, "{bytes:?}");
+        assert_eq!(decode_all(&mut decoder), after, "{bytes:?}");
         assert!(decoder.is_idle(), "{bytes:?}");
     };
     check("\x1b", "!", "Esc");
@@ -164,10 +164,10 @@ fn what_may_be_half_a_key() {
 #[test]
 fn answers_that_were_asked_for() {
     let check = |bytes: &str, expect: &str| {
-        let mut decoder = Decoder::default();
+        let mut decoder = InputDecoder::default();
         decoder.expect_colour();
         decoder.feed(bytes.as_bytes());
-        assert_eq!(hear(&mut decoder), expect, "{bytes:?}");
+        assert_eq!(decode_all(&mut decoder), expect, "{bytes:?}");
     };
     check("\x1b]11;rgb:ffff/0000/8080\x07x", "[1.0, 0.0, 0.5019608] x");
     check("\x1b]11;rgb:ff/ff/ff\x1b\\x", "[1.0, 1.0, 1.0] x");
@@ -185,13 +185,13 @@ fn answers_that_were_asked_for() {
 
 #[test]
 fn half_an_answer_is_given_back_as_keys() {
-    let mut decoder = Decoder::default();
+    let mut decoder = InputDecoder::default();
     decoder.expect_colour();
     decoder.feed(b"\x1b]11");
-    assert_eq!(hear(&mut decoder), "!");
+    assert_eq!(decode_all(&mut decoder), "!");
     decoder.expire();
-    assert_eq!(hear(&mut decoder), "Alt-] 1 1");
-    assert!(decoder.is_expecting());
+    assert_eq!(decode_all(&mut decoder), "Alt-] 1 1");
+    assert!(decoder.expects_answer());
 }
 
 proptest! {
@@ -209,10 +209,10 @@ proptest! {
         cuts in prop::collection::vec(1_usize..7, 1..20),
     ) {
         let bytes = pieces.concat();
-        let mut whole = Decoder::default();
+        let mut whole = InputDecoder::default();
         whole.expect_colour();
         whole.feed(&bytes);
-        let mut cut = Decoder::default();
+        let mut cut = InputDecoder::default();
         cut.expect_colour();
         let mut rest = &bytes[..];
         for length in cuts.iter().cycle() {
@@ -231,6 +231,6 @@ proptest! {
             }
             rest = behind;
         }
-        prop_assert_eq!(hear(&mut whole), hear(&mut cut));
+        prop_assert_eq!(decode_all(&mut whole), decode_all(&mut cut));
     }
 }

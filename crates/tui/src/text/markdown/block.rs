@@ -2,60 +2,60 @@
 
 use ratatui::text::Line;
 
-use super::super::code::Code;
+use super::super::code::CodeLayout;
 use super::super::{colours, wrap_plain};
-use super::fence::Fence;
+use super::code_cache::CodeCache;
+use super::fence::CodeFence;
 use super::label::{code_indent, indented, label};
-use super::memory::Memory;
-use super::structure::Kind;
-use super::writer::write;
+use super::structure::MarkdownBlockKind;
+use super::writer::write_block;
 use crate::theme::Theme;
 
 #[derive(Debug, Clone)]
-pub(super) enum Laid {
+pub(super) enum BlockLayout {
     Lines {
         lines: Vec<Line<'static>>,
         /// Some code in it is plain because its language was not ready in this generation.
         waits_since: Option<u64>,
     },
-    Fence(Box<LaidFence>),
+    Fence(Box<FenceLayout>),
 }
 
 /// A fenced code block: lines are coloured when they are shown.
 #[derive(Debug, Clone)]
-pub(super) struct LaidFence {
-    pub(super) fence: Fence,
+pub(super) struct FenceLayout {
+    pub(super) fence: CodeFence,
     label: Option<Line<'static>>,
     indent: u16,
-    code: Code,
+    code: CodeLayout,
     /// End of the part that was laid out: whole lines.
     pub(super) end: usize,
     /// Layout of the line that is still being written.
     unfinished: Vec<Line<'static>>,
 }
 
-impl Laid {
-    pub(super) fn new(text: &str, kind: Kind, width: u16, theme: &Theme) -> Self {
+impl BlockLayout {
+    pub(super) fn new(text: &str, kind: MarkdownBlockKind, width: u16, theme: &Theme) -> Self {
         match kind {
-            Kind::Words => Self::words(text, width, theme, &mut Memory::default()),
-            Kind::Definition => Self::Lines {
+            MarkdownBlockKind::Words => Self::words(text, width, theme, &mut CodeCache::default()),
+            MarkdownBlockKind::Definition => Self::Lines {
                 lines: wrap_plain(text.trim_end(), width, theme.dim),
                 waits_since: None,
             },
-            Kind::Fence => match LaidFence::new(text, width, theme) {
+            MarkdownBlockKind::Fence => match FenceLayout::new(text, width, theme) {
                 Some(mut fence) => {
                     let end = fence.fence.ends(text);
                     fence.push(text, end, theme);
                     Self::Fence(Box::new(fence))
                 }
-                None => Self::words(text, width, theme, &mut Memory::default()),
+                None => Self::words(text, width, theme, &mut CodeCache::default()),
             },
         }
     }
 
-    pub(super) fn words(text: &str, width: u16, theme: &Theme, memory: &mut Memory) -> Self {
+    pub(super) fn words(text: &str, width: u16, theme: &Theme, memory: &mut CodeCache) -> Self {
         let generation = colours(theme);
-        let lines = write(text, width, theme, memory);
+        let lines = write_block(text, width, theme, memory);
         Self::Lines {
             lines,
             waits_since: memory.is_waiting().then_some(generation),
@@ -98,15 +98,15 @@ impl Laid {
     }
 }
 
-impl LaidFence {
+impl FenceLayout {
     pub(super) fn new(text: &str, width: u16, theme: &Theme) -> Option<Self> {
-        let fence = Fence::parse(text)?;
+        let fence = CodeFence::parse(text)?;
         let indent = code_indent(width);
         let room = width - indent;
         Some(Self {
             label: label(&fence.language, room, theme),
             indent,
-            code: Code::new(&fence.language, room),
+            code: CodeLayout::new(&fence.language, room),
             end: fence.begins,
             unfinished: Vec::new(),
             fence,

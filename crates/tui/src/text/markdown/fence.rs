@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The parsed opening line of a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fence {
+pub(super) struct CodeFence {
     mark: char,
     length: usize,
     /// Indent of the fence in columns, removed from every line.
@@ -15,7 +15,7 @@ pub(super) struct Fence {
     pub(super) begins: usize,
 }
 
-impl Fence {
+impl CodeFence {
     /// Parses the fence at the start of a text.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?;
@@ -48,7 +48,7 @@ impl Fence {
     }
 
     /// Whether an unfinished line may become the closing one.
-    pub(super) fn may_be_end(&self, line: &str) -> bool {
+    pub(super) fn may_be_closed_by(&self, line: &str) -> bool {
         !line.is_empty() && line.trim_matches([' ', self.mark]).is_empty()
     }
 

@@ -1,33 +1,33 @@
 //! Turns inline markup into spans: emphasis, code, links with their addresses.
 //!
-//! Entry type: [`Inline`].
+//! Entry type: [`InlineBuilder`].
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Span;
 
 use super::super::clean;
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 /// The inline content of one paragraph, heading or cell.
 #[derive(Debug)]
-pub(super) struct Inline<'a> {
+pub(super) struct InlineBuilder<'a> {
     theme: &'a Theme,
     lines: Vec<Vec<Span<'static>>>,
     /// The innermost style is the last.
     styles: Vec<Style>,
-    links: Vec<Link>,
+    links: Vec<OpenLink>,
 }
 
 /// A link whose end has not been reached.
 #[derive(Debug)]
-struct Link {
+struct OpenLink {
     address: String,
     /// The text of the link.
     text: String,
 }
 
-impl<'a> Inline<'a> {
+impl<'a> InlineBuilder<'a> {
     pub(super) fn new(theme: &'a Theme) -> Self {
         Self {
             theme,
@@ -59,13 +59,13 @@ impl<'a> Inline<'a> {
         let theme = self.theme;
         match event {
             Event::Text(text) => self.text(text, Style::new()),
-            Event::Code(code) if theme.look == Look::Plain => {
+            Event::Code(code) if theme.look == ColourScheme::Plain => {
                 self.text(&format!("`{code}`"), theme.code);
             }
             Event::Code(code) => self.text(code, theme.code),
             Event::InlineMath(math) => self.text(&format!("${math}$"), Style::new()),
             Event::DisplayMath(math) => self.math(math),
-            Event::InlineHtml(tag) if is_break(tag) => self.break_line(),
+            Event::InlineHtml(tag) if is_br_tag(tag) => self.break_line(),
             Event::InlineHtml(tag) => self.text(tag, theme.dim),
             Event::SoftBreak | Event::HardBreak => self.break_line(),
             Event::Start(tag) => self.start(tag),
@@ -101,7 +101,7 @@ impl<'a> Inline<'a> {
             TagEnd::Link | TagEnd::Image => {
                 self.pop_style();
                 if let Some(link) = self.links.pop()
-                    && link.hides_its_address()
+                    && link.needs_address()
                 {
                     self.text(&format!(" ({})", link.address), self.theme.dim);
                 }
@@ -112,7 +112,7 @@ impl<'a> Inline<'a> {
 
     fn begin_link(&mut self, address: &str) {
         let address = clean(address).replace('\n', " ");
-        self.links.push(Link {
+        self.links.push(OpenLink {
             address,
             text: String::new(),
         });
@@ -148,9 +148,7 @@ impl<'a> Inline<'a> {
         if self.lines.is_empty() {
             self.lines.push(Vec::new());
         }
-        self.lines
-            .last_mut()
-            .expect("lines is not empty")
+        self.lines.last_mut().expect("lines is not empty")
     }
 
     fn style(&self) -> Style {
@@ -158,8 +156,8 @@ impl<'a> Inline<'a> {
     }
 }
 
-impl Link {
-    fn hides_its_address(&self) -> bool {
+impl OpenLink {
+    fn needs_address(&self) -> bool {
         let bare = |address: &str| {
             let scheme = ["https://", "http://", "mailto:"];
             let bare = scheme
@@ -172,7 +170,7 @@ impl Link {
     }
 }
 
-fn is_break(tag: &str) -> bool {
+fn is_br_tag(tag: &str) -> bool {
     let name = tag.trim_matches(['<', '>', '/', ' ']);
     name.eq_ignore_ascii_case("br")
 }

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::super::{clean, fit};
-use super::page::LEAST_ROOM;
+use super::nesting::MIN_TEXT_COLUMNS;
 use crate::theme::Theme;
 
 /// Indent of code in columns.
@@ -19,7 +19,7 @@ pub(super) fn label(language: &str, width: u16, theme: &Theme) -> Option<Line<'s
 
 /// The indent of code; none where there is hardly room for the code itself.
 pub(super) fn code_indent(width: u16) -> u16 {
-    if usize::from(width) < LEAST_ROOM {
+    if usize::from(width) < MIN_TEXT_COLUMNS {
         0
     } else {
         CODE_INDENT

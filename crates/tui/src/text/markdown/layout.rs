@@ -1,23 +1,23 @@
 //! The blocks of a text and their lines, updated as the text grows. Pure.
 //!
 //! A block is closed when a later whole line has begun another one; then no further text can change
-//! it. Everything that is not closed is the tail. Entry type: [`Layout`].
+//! it. Everything that is not closed is the tail. Entry type: [`MarkdownLayout`].
 
 use std::ops::Range;
 
 use ratatui::text::Line;
 
 use super::super::colours;
-use super::block::{Laid, LaidFence};
-use super::calm::calm;
-use super::fence::Fence;
-use super::memory::Memory;
-use super::structure::{Block, Kind, split};
+use super::block::{BlockLayout, FenceLayout};
+use super::code_cache::CodeCache;
+use super::fence::CodeFence;
+use super::stabilize::stabilize;
+use super::structure::{MarkdownBlock, MarkdownBlockKind, split_blocks};
 use crate::theme::Theme;
 
 /// The text to lay out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct MarkdownSource<'a> {
     pub(super) text: &'a str,
     /// The text may still grow.
     pub(super) is_open: bool,
@@ -26,8 +26,8 @@ pub(super) struct Source<'a> {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Layout {
-    closed: Vec<Block>,
+pub(super) struct MarkdownLayout {
+    closed: Vec<MarkdownBlock>,
     /// Where the tail begins.
     tail: usize,
     /// Whole lines up to here have been scanned for closed blocks.
@@ -35,16 +35,16 @@ pub(super) struct Layout {
     /// Width and theme of the layouts below.
     made_for: Option<(u16, Theme)>,
     /// Layouts of the first closed blocks, each with the total number of lines up to its end.
-    laid: Vec<(Laid, usize)>,
-    open: Vec<Laid>,
+    laid: Vec<(BlockLayout, usize)>,
+    open: Vec<BlockLayout>,
     /// Revision of the text and generation of the colours at the last layout of the tail.
     seen: Option<(u64, u64)>,
     /// Code caches of the blocks of the tail.
-    memories: Vec<Memory>,
+    memories: Vec<CodeCache>,
 }
 
-impl Layout {
-    pub(super) fn update(&mut self, source: Source<'_>, width: u16, theme: &Theme) {
+impl MarkdownLayout {
+    pub(super) fn update(&mut self, source: MarkdownSource<'_>, width: u16, theme: &Theme) {
         if self.made_for != Some((width, *theme)) {
             self.made_for = Some((width, *theme));
             self.laid.clear();
@@ -56,7 +56,7 @@ impl Layout {
         if self.seen == seen {
             return;
         }
-        let Source { text, is_open, .. } = source;
+        let MarkdownSource { text, is_open, .. } = source;
         self.close(text, theme);
         self.lay_out_closed(text, width, theme);
         self.lay_out_tail(text, is_open, width, theme);
@@ -65,7 +65,7 @@ impl Layout {
 
     pub(super) fn count(&self) -> usize {
         let closed = self.laid.last().map_or(0, |(_, end)| *end);
-        self.open.iter().fold(closed, after)
+        self.open.iter().fold(closed, end_after)
     }
 
     pub(super) fn take(
@@ -90,9 +90,9 @@ impl Layout {
             }
             let content = &text[block.range.clone()];
             if laid.is_outdated(theme) {
-                *laid = Laid::new(content, block.kind, width, theme);
+                *laid = BlockLayout::new(content, block.kind, width, theme);
             }
-            take_block(laid, content, begin, from, to, theme, &mut lines);
+            append_block_lines(laid, content, begin, from, to, theme, &mut lines);
             begin = *end;
         }
         let tail = &text[self.tail..];
@@ -100,8 +100,8 @@ impl Layout {
             if begin >= to {
                 break;
             }
-            take_block(laid, tail, begin, from, to, theme, &mut lines);
-            begin = after(begin, laid);
+            append_block_lines(laid, tail, begin, from, to, theme, &mut lines);
+            begin = end_after(begin, laid);
         }
         lines
     }
@@ -117,14 +117,14 @@ impl Layout {
             let Some(end) = end else {
                 return;
             };
-            self.closed.push(Block {
+            self.closed.push(MarkdownBlock {
                 range: self.tail..end,
-                kind: Kind::Fence,
+                kind: MarkdownBlockKind::Fence,
             });
             self.tail = end;
         }
         let start = self.tail;
-        let blocks = split(&text[start..whole]);
+        let blocks = split_blocks(&text[start..whole]);
         if let Some(first) = blocks.first() {
             self.tail = start + first.range.start;
         }
@@ -136,11 +136,12 @@ impl Layout {
                 None => break,
             };
             // A definition may continue on the next line unless that is empty.
-            if block.kind == Kind::Definition && !text[range.end..next].contains('\n') {
+            if block.kind == MarkdownBlockKind::Definition && !text[range.end..next].contains('\n')
+            {
                 break;
             }
             self.tail = next;
-            self.closed.push(Block {
+            self.closed.push(MarkdownBlock {
                 range,
                 kind: block.kind,
             });
@@ -154,7 +155,7 @@ impl Layout {
     /// Appends new lines to an open fence. Returns `None` if there is no open fence, `Some(None)`
     /// if it is still open, and its end if it was closed.
     fn grow_fence(&mut self, text: &str, theme: &Theme) -> Option<Option<usize>> {
-        let [Laid::Fence(open)] = self.open.as_mut_slice() else {
+        let [BlockLayout::Fence(open)] = self.open.as_mut_slice() else {
             return None;
         };
         open.clear_unfinished();
@@ -164,9 +165,12 @@ impl Layout {
             if open.fence.is_end(line) {
                 let closed = end + line.len();
                 open.push(tail, end, theme);
-                let fence = self.open.pop().expect("open has one element: it was matched above");
+                let fence = self
+                    .open
+                    .pop()
+                    .expect("open has one element: it was matched above");
                 let begin = self.laid.last().map_or(0, |(_, end)| *end);
-                let until = after(begin, &fence);
+                let until = end_after(begin, &fence);
                 self.laid.push((fence, until));
                 return Some(Some(self.tail + closed));
             }
@@ -179,21 +183,21 @@ impl Layout {
     fn lay_out_closed(&mut self, text: &str, width: u16, theme: &Theme) {
         let mut end = self.laid.last().map_or(0, |(_, end)| *end);
         for block in &self.closed[self.laid.len()..] {
-            let laid = Laid::new(&text[block.range.clone()], block.kind, width, theme);
-            end = after(end, &laid);
+            let laid = BlockLayout::new(&text[block.range.clone()], block.kind, width, theme);
+            end = end_after(end, &laid);
             self.laid.push((laid, end));
         }
     }
 
     fn lay_out_tail(&mut self, text: &str, is_open: bool, width: u16, theme: &Theme) {
         let tail = &text[self.tail..];
-        if !matches!(self.open.as_slice(), [Laid::Fence(_)]) {
-            self.open = self.begin_fence(tail, width, theme).into_iter().collect();
+        if !matches!(self.open.as_slice(), [BlockLayout::Fence(_)]) {
+            self.open = self.open_fence(tail, width, theme).into_iter().collect();
         }
-        if let [Laid::Fence(fence)] = self.open.as_mut_slice() {
+        if let [BlockLayout::Fence(fence)] = self.open.as_mut_slice() {
             let line = &tail[fence.end..];
             let is_held_back = if is_open {
-                fence.fence.may_be_end(line)
+                fence.fence.may_be_closed_by(line)
             } else {
                 fence.fence.is_end(line)
             };
@@ -204,9 +208,13 @@ impl Layout {
             }
             return;
         }
-        let shown = if is_open { calm(tail) } else { tail.into() };
-        let blocks = split(&shown);
-        self.memories.resize_with(blocks.len(), Memory::default);
+        let shown = if is_open {
+            stabilize(tail)
+        } else {
+            tail.into()
+        };
+        let blocks = split_blocks(&shown);
+        self.memories.resize_with(blocks.len(), CodeCache::default);
         self.open = blocks
             .iter()
             .zip(&mut self.memories)
@@ -214,35 +222,39 @@ impl Layout {
                 let content = &shown[block.range.clone()];
                 match block.kind {
                     // The whole text of the fence is here, so it is laid out like other blocks.
-                    Kind::Words | Kind::Fence => Laid::words(content, width, theme, memory),
-                    Kind::Definition => Laid::new(content, block.kind, width, theme),
+                    MarkdownBlockKind::Words | MarkdownBlockKind::Fence => {
+                        BlockLayout::words(content, width, theme, memory)
+                    }
+                    MarkdownBlockKind::Definition => {
+                        BlockLayout::new(content, block.kind, width, theme)
+                    }
                 }
             })
             .collect();
     }
 
     /// Starts an incremental layout if the tail is an open fence whose first line is complete.
-    fn begin_fence(&self, tail: &str, width: u16, theme: &Theme) -> Option<Laid> {
+    fn open_fence(&self, tail: &str, width: u16, theme: &Theme) -> Option<BlockLayout> {
         let start = tail.len() - tail.trim_start_matches('\n').len();
         let is_whole = start == 0 && tail.contains('\n');
-        let mut fence = LaidFence::new(tail, width, theme).filter(|_| is_whole)?;
+        let mut fence = FenceLayout::new(tail, width, theme).filter(|_| is_whole)?;
         let end = fence.fence.ends(tail);
         let whole = tail.rfind('\n').map_or(0, |end| end + 1);
         let is_closed = end < whole;
         (!is_closed).then(|| {
             fence.push(tail, end.min(whole), theme);
-            Laid::Fence(Box::new(fence))
+            BlockLayout::Fence(Box::new(fence))
         })
     }
 }
 
-fn is_closed_fence(text: &str, kind: Kind) -> bool {
-    let fence = Fence::parse(text).filter(|_| kind == Kind::Fence);
+fn is_closed_fence(text: &str, kind: MarkdownBlockKind) -> bool {
+    let fence = CodeFence::parse(text).filter(|_| kind == MarkdownBlockKind::Fence);
     fence.is_some_and(|fence| fence.ends(text) < text.len())
 }
 
 /// The number of lines after one more block. Empty lines separate blocks.
-fn after(end: usize, laid: &Laid) -> usize {
+fn end_after(end: usize, laid: &BlockLayout) -> usize {
     match (end, laid.count()) {
         (end, 0) => end,
         (0, count) => count,
@@ -251,8 +263,8 @@ fn after(end: usize, laid: &Laid) -> usize {
 }
 
 /// Appends the requested lines of a block that begins after line `begin`.
-fn take_block(
-    laid: &mut Laid,
+fn append_block_lines(
+    laid: &mut BlockLayout,
     text: &str,
     begin: usize,
     from: usize,

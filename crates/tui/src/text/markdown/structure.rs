@@ -13,7 +13,7 @@ pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_MATH);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MarkdownBlockKind {
     /// Any other block.
     Words,
     /// Fenced code.
@@ -23,21 +23,21 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct MarkdownBlock {
     /// Byte range; whole lines.
     pub(super) range: Range<usize>,
-    pub(super) kind: Kind,
+    pub(super) kind: MarkdownBlockKind,
 }
 
 /// The blocks of a text, in order. Only empty lines are between them.
-pub(super) fn split(text: &str) -> Vec<Block> {
-    let mut outermost: Vec<Block> = Vec::new();
+pub(super) fn split_blocks(text: &str) -> Vec<MarkdownBlock> {
+    let mut outermost: Vec<MarkdownBlock> = Vec::new();
     let mut depth = 0_usize;
     for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
         let is_outermost = depth == 0;
         let kind = match &event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Kind::Fence,
-            _ => Kind::Words,
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => MarkdownBlockKind::Fence,
+            _ => MarkdownBlockKind::Words,
         };
         match event {
             Event::Start(_) => depth += 1,
@@ -52,21 +52,21 @@ pub(super) fn split(text: &str) -> Vec<Block> {
             _ => {}
         }
         if is_outermost {
-            outermost.push(Block { range, kind });
+            outermost.push(MarkdownBlock { range, kind });
         }
     }
     with_definitions(text, outermost)
 }
 
 /// The parser reports no definitions: they are the text between blocks.
-fn with_definitions(text: &str, outermost: Vec<Block>) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::with_capacity(outermost.len());
+fn with_definitions(text: &str, outermost: Vec<MarkdownBlock>) -> Vec<MarkdownBlock> {
+    let mut blocks: Vec<MarkdownBlock> = Vec::with_capacity(outermost.len());
     let mut end = 0;
-    for Block { range, kind } in outermost {
+    for MarkdownBlock { range, kind } in outermost {
         let start = line_start(text, range.start).max(end);
         push_definition(text, end..start, &mut blocks);
         end = line_end(text, range.end).max(start);
-        blocks.push(Block {
+        blocks.push(MarkdownBlock {
             range: start..end,
             kind,
         });
@@ -75,15 +75,15 @@ fn with_definitions(text: &str, outermost: Vec<Block>) -> Vec<Block> {
     blocks
 }
 
-fn push_definition(text: &str, range: Range<usize>, blocks: &mut Vec<Block>) {
+fn push_definition(text: &str, range: Range<usize>, blocks: &mut Vec<MarkdownBlock>) {
     let between = &text[range.clone()];
     let trimmed = between.trim_start();
     if !trimmed.is_empty() {
         let start = line_start(text, range.end - trimmed.len()).max(range.start);
         let end = line_end(text, range.start + between.trim_end().len());
-        blocks.push(Block {
+        blocks.push(MarkdownBlock {
             range: start..end.min(range.end),
-            kind: Kind::Definition,
+            kind: MarkdownBlockKind::Definition,
         });
     }
 }

@@ -9,21 +9,21 @@ use super::super::wrap::{columns, wrap_words};
 use crate::theme::Theme;
 
 /// If a wider column would get less than this, the table is shown as a list.
-const NARROWEST: usize = 6;
-const BETWEEN: &str = " │ ";
-const BETWEEN_COLUMNS: usize = 3;
+const MIN_COLUMN_WIDTH: usize = 6;
+const COLUMN_SEPARATOR: &str = " │ ";
+const COLUMN_SEPARATOR_WIDTH: usize = 3;
 
 /// The lines of a cell, before they are wrapped.
-pub(super) type Cell = Vec<Vec<Span<'static>>>;
+pub(super) type CellLines = Vec<Vec<Span<'static>>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct MarkdownTable {
     pub(super) alignments: Vec<Alignment>,
-    pub(super) head: Vec<Cell>,
-    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) head: Vec<CellLines>,
+    pub(super) rows: Vec<Vec<CellLines>>,
 }
 
-impl Table {
+impl MarkdownTable {
     pub(super) fn lines(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         match self.widths(usize::from(width)) {
             Some(widths) => self.grid(&widths, theme),
@@ -43,12 +43,12 @@ impl Table {
                     .fold(*needed, usize::max);
             }
         }
-        let room = width.checked_sub(BETWEEN_COLUMNS * count.saturating_sub(1))?;
+        let room = width.checked_sub(COLUMN_SEPARATOR_WIDTH * count.saturating_sub(1))?;
         if needed.iter().sum::<usize>() <= room {
             return Some(needed);
         }
-        let most = widest(&needed, room);
-        let is_hopeless = most < NARROWEST;
+        let most = max_column_width(&needed, room);
+        let is_hopeless = most < MIN_COLUMN_WIDTH;
         let mut widths: Vec<usize> = needed.iter().map(|needed| (*needed).min(most)).collect();
         let mut left = room.saturating_sub(widths.iter().sum());
         for (width, needed) in widths.iter_mut().zip(&needed) {
@@ -74,7 +74,7 @@ impl Table {
             .collect();
         // Rows of several lines are separated by rules.
         let is_ruled = rows.iter().any(|row| row.len() > 1);
-        let mut lines = self.row(&strong(&self.head), widths, theme);
+        let mut lines = self.row(&bold_cells(&self.head), widths, theme);
         lines.push(rule.clone());
         for (index, row) in rows.into_iter().enumerate() {
             if index > 0 && is_ruled {
@@ -85,7 +85,7 @@ impl Table {
         lines
     }
 
-    fn row(&self, row: &[Cell], widths: &[usize], theme: &Theme) -> Vec<Line<'static>> {
+    fn row(&self, row: &[CellLines], widths: &[usize], theme: &Theme) -> Vec<Line<'static>> {
         let cells: Vec<Vec<Line<'static>>> = widths
             .iter()
             .enumerate()
@@ -97,7 +97,7 @@ impl Table {
                 let mut spans = Vec::new();
                 for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
                     if index > 0 {
-                        spans.push(Span::styled(BETWEEN, theme.border));
+                        spans.push(Span::styled(COLUMN_SEPARATOR, theme.border));
                     }
                     let line = cell.get(at).map_or(&[][..], |line| &line.spans);
                     let is_last = index + 1 == widths.len();
@@ -134,7 +134,7 @@ impl Table {
 
     /// Each row as lines of `name: value`.
     fn list(&self, width: u16) -> Vec<Line<'static>> {
-        let head = strong(&self.head);
+        let head = bold_cells(&self.head);
         let mut lines = Vec::new();
         if self.rows.is_empty() {
             for name in &head {
@@ -162,7 +162,7 @@ impl Table {
 }
 
 /// The largest limit on the column width with which all columns fit.
-fn widest(needed: &[usize], room: usize) -> usize {
+fn max_column_width(needed: &[usize], room: usize) -> usize {
     let mut sorted = needed.to_vec();
     sorted.sort_unstable();
     let mut left = room;
@@ -176,7 +176,7 @@ fn widest(needed: &[usize], room: usize) -> usize {
     sorted.last().copied().unwrap_or(0)
 }
 
-fn wrap_cell(cell: Option<&Cell>, width: usize) -> Vec<Line<'static>> {
+fn wrap_cell(cell: Option<&CellLines>, width: usize) -> Vec<Line<'static>> {
     let width = u16::try_from(width).unwrap_or(u16::MAX);
     cell.into_iter()
         .flatten()
@@ -188,7 +188,7 @@ fn span_columns(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| columns(&span.content)).sum()
 }
 
-fn strong(row: &[Cell]) -> Vec<Cell> {
+fn bold_cells(row: &[CellLines]) -> Vec<CellLines> {
     let mut row = row.to_vec();
     for span in row.iter_mut().flatten().flatten() {
         span.style = span.style.add_modifier(Modifier::BOLD);
@@ -197,7 +197,7 @@ fn strong(row: &[Cell]) -> Vec<Cell> {
 }
 
 /// Joins the lines of a cell.
-fn joined(cell: &Cell) -> Vec<Span<'static>> {
+fn joined(cell: &CellLines) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     for line in cell {
         if !spans.is_empty() {

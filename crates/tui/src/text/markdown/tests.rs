@@ -6,17 +6,17 @@ mod document;
 use proptest::prelude::*;
 
 use super::super::tests::{assert_safe, cut, cuts, hostile, plain, styled};
-use super::super::{Colours, Markdown};
-use crate::theme::{Look, Theme};
+use super::super::{Markdown, SyntaxColours};
+use crate::theme::{ColourScheme, Theme};
 
 const DOCUMENT: &str = include_str!("tests/document.md");
 
-fn shown(source: &str, width: u16) -> String {
-    plain(&Markdown::new(source).lines(width, &Theme::new(Look::Dark)))
+fn rendered(source: &str, width: u16) -> String {
+    plain(&Markdown::new(source).lines(width, &Theme::new(ColourScheme::Dark)))
 }
 
 fn check(source: &str, expect: &str) {
-    assert_eq!(shown(source, 40), expect, "{source:?}");
+    assert_eq!(rendered(source, 40), expect, "{source:?}");
 }
 
 #[test]
@@ -24,14 +24,14 @@ fn words_have_styles() {
     let source =
         "# One\n\nA **bold** and *soft* `code` ~~gone~~ [text](http://a.b) word.\n\n> quoted";
     let page = |look| styled(&Markdown::new(source).lines(80, &Theme::new(look)));
-    insta::assert_snapshot!(page(Look::Dark), @r"
+    insta::assert_snapshot!(page(ColourScheme::Dark), @r"
     {cyan bold underlined|One}
 
     A {bold|bold} and {italic|soft} {yellow|code} {crossed|gone} {blue underlined|text}{dim| (http://a.b)} word.
 
     {dim|│ }quoted
     ");
-    insta::assert_snapshot!(page(Look::Plain), @r"
+    insta::assert_snapshot!(page(ColourScheme::Plain), @r"
     {bold underlined|One}
 
     A {bold|bold} and {italic|soft} `code` {crossed|gone} {underlined|text}{dim| (http://a.b)} word.
@@ -92,13 +92,13 @@ fn odd_things_are_shown_as_they_are() {
 #[test]
 fn tables_fit_the_page() {
     let table = "| Name | Count | What it is |\n|:--|--:|:-:|\n| one | 1 | short |\n| three | 12345 | a longer cell of text |";
-    insta::assert_snapshot!(shown(table, 60), @r"
+    insta::assert_snapshot!(rendered(table, 60), @r"
     Name  │ Count │      What it is
     ──────┼───────┼──────────────────────
     one   │     1 │         short
     three │ 12345 │ a longer cell of text
     ");
-    insta::assert_snapshot!(shown(table, 30), @r"
+    insta::assert_snapshot!(rendered(table, 30), @r"
     Name  │ Count │   What it is
     ──────┼───────┼───────────────
     one   │     1 │     short
@@ -106,7 +106,7 @@ fn tables_fit_the_page() {
     three │ 12345 │ a longer cell
           │       │    of text
     ");
-    insta::assert_snapshot!(shown(table, 14), @r"
+    insta::assert_snapshot!(rendered(table, 14), @r"
     Name: one
     Count: 1
     What it is:
@@ -133,7 +133,7 @@ fn what_is_unfinished_is_calm() {
     let check = |source: &str, expect: &str| {
         let mut markdown = Markdown::default();
         markdown.push(source);
-        let lines = markdown.lines(40, &Theme::new(Look::Plain));
+        let lines = markdown.lines(40, &Theme::new(ColourScheme::Plain));
         assert_eq!(styled(&lines), expect, "{source:?}");
     };
     check("a **bold", "a {bold|bold}");
@@ -160,14 +160,14 @@ fn the_end_is_shown_as_it_was_written() {
     let mut markdown = Markdown::default();
     markdown.push("the glob **/*.rs");
     markdown.finish();
-    let theme = Theme::new(Look::Plain);
+    let theme = Theme::new(ColourScheme::Plain);
     assert_eq!(plain(&markdown.lines(40, &theme)), "the glob **/*.rs");
     assert_eq!(markdown.source(), "the glob **/*.rs");
 }
 
 #[test]
 fn parts_of_a_page_are_parts_of_the_whole() {
-    let theme = Theme::new(Look::Dark);
+    let theme = Theme::new(ColourScheme::Dark);
     let markdown = Markdown::new(DOCUMENT);
     let lines = markdown.lines(60, &theme);
     assert_eq!(lines.len(), markdown.line_count(60, &theme));
@@ -187,8 +187,8 @@ fn parts_of_a_page_are_parts_of_the_whole() {
 #[test]
 fn code_gets_its_colours_when_it_is_looked_at() {
     let theme = Theme {
-        colours: Some(Colours::ready(&["rust"])),
-        ..Theme::new(Look::Dark)
+        colours: Some(SyntaxColours::ready(&["rust"])),
+        ..Theme::new(ColourScheme::Dark)
     };
     let source = "```rust\nlet a = 1;\n\"open\nclosed\"\n```\n\n- ```rust\n  let b = 2;\n  ```\n";
     let whole = styled(&Markdown::new(source).lines(40, &theme));
@@ -218,7 +218,7 @@ fn code_gets_its_colours_when_it_is_looked_at() {
 
 #[test]
 fn depth_has_no_end_but_the_room_has() {
-    let theme = Theme::new(Look::Dark);
+    let theme = Theme::new(ColourScheme::Dark);
     for deep in ["> ".repeat(3_000) + "x", "- ".repeat(1_000) + "x"] {
         let lines = Markdown::new(&deep).lines(30, &theme);
         assert_safe(&lines, 30);
@@ -282,7 +282,7 @@ proptest! {
 
     #[test]
     fn pieces_add_up_to_the_whole(source in markdown(), cuts in cuts(), width in 1..60_u16) {
-        let theme = Theme::new(Look::Dark);
+        let theme = Theme::new(ColourScheme::Dark);
         let mut whole = Markdown::default();
         whole.push(&source);
         let mut grown = Markdown::default();
@@ -301,7 +301,7 @@ proptest! {
 proptest! {
     #[test]
     fn any_markdown_is_safe(source in hostile(), cuts in cuts(), width in 0..40_u16) {
-        let theme = Theme::new(Look::Dark);
+        let theme = Theme::new(ColourScheme::Dark);
         let mut grown = Markdown::default();
         for piece in cut(&source, &cuts) {
             grown.push(piece);

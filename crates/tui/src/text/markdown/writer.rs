@@ -1,7 +1,7 @@
 //! Lays out one block with its content, line by line.
 //!
 //! Lists and quotes can be nested to any depth, so levels are kept in a list instead of using
-//! recursion. Entry point: [`write()`].
+//! recursion. Entry point: [`write_block()`].
 
 use std::collections::HashMap;
 
@@ -10,34 +10,34 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::super::wrap::{columns, wrap_line, wrap_words};
-use super::inline::Inline;
+use super::code_cache::CodeCache;
+use super::inline::InlineBuilder;
 use super::label::{code_indent, indented, label};
-use super::memory::Memory;
-use super::page::{Page, Within};
+use super::nesting::{NestedLines, NestingKind};
 use super::structure::OPTIONS;
-use super::table::Table;
+use super::table::MarkdownTable;
 use crate::theme::Theme;
 
-const LONGEST_RULE: usize = 80;
+const MAX_RULE_WIDTH: usize = 80;
 
 /// The lines of a block. `memory` has the code of its previous layout.
-pub(super) fn write(
+pub(super) fn write_block(
     text: &str,
     width: u16,
     theme: &Theme,
-    memory: &mut Memory,
+    memory: &mut CodeCache,
 ) -> Vec<Line<'static>> {
     let events: Vec<Event<'_>> = Parser::new_ext(text, OPTIONS).collect();
     let items = count_items(&events);
-    let mut writer = Writer {
-        page: Page {
+    let mut writer = BlockWriter {
+        page: NestedLines {
             width: usize::from(width),
             lines: Vec::new(),
             levels: Vec::new(),
         },
         theme,
         memory,
-        inline: Inline::new(theme),
+        inline: InlineBuilder::new(theme),
         table: None,
         verbatim: None,
     };
@@ -74,17 +74,17 @@ fn count_items(events: &[Event<'_>]) -> HashMap<usize, u64> {
     counts
 }
 
-struct Writer<'a> {
-    page: Page,
+struct BlockWriter<'a> {
+    page: NestedLines,
     theme: &'a Theme,
-    memory: &'a mut Memory,
-    inline: Inline<'a>,
-    table: Option<Table>,
+    memory: &'a mut CodeCache,
+    inline: InlineBuilder<'a>,
+    table: Option<MarkdownTable>,
     /// Code or HTML that is being collected, with the language if it is code.
     verbatim: Option<(Option<String>, String)>,
 }
 
-impl Writer<'_> {
+impl BlockWriter<'_> {
     fn event(&mut self, event: &Event<'_>, next: Option<&Event<'_>>, items: u64) {
         match event {
             Event::Start(tag) => self.start(tag, next, items),
@@ -96,7 +96,7 @@ impl Writer<'_> {
             }
             Event::Rule => {
                 self.begin_block();
-                let rule = "─".repeat(self.page.room().min(LONGEST_RULE));
+                let rule = "─".repeat(self.page.room().min(MAX_RULE_WIDTH));
                 self.page.emit(vec![Line::styled(rule, self.theme.border)]);
             }
             Event::TaskListMarker(is_done) => self.mark_task(*is_done),
@@ -114,12 +114,12 @@ impl Writer<'_> {
             }
             Tag::Heading { level, .. } => {
                 self.begin_block();
-                self.inline.push_style(heading(*level, self.theme));
+                self.inline.push_style(heading_style(*level, self.theme));
             }
             Tag::BlockQuote(_) => {
                 self.begin_block();
                 let bar = vec![Span::styled("│ ", self.theme.border)];
-                self.page.push_level(Within::Quote, None, bar, 2);
+                self.page.push_level(NestingKind::Quote, None, bar, 2);
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
@@ -137,7 +137,7 @@ impl Writer<'_> {
                 self.begin_block();
                 let last = first.map(|first| first.saturating_add(items.saturating_sub(1)));
                 let digits = last.map_or(0, |last| last.to_string().len());
-                let within = Within::List {
+                let within = NestingKind::List {
                     number: *first,
                     digits,
                 };
@@ -146,9 +146,9 @@ impl Writer<'_> {
             Tag::Item => self.start_item(matches!(next, Some(Event::Start(Tag::Paragraph)))),
             Tag::Table(alignments) => {
                 self.begin_block();
-                self.table = Some(Table {
+                self.table = Some(MarkdownTable {
                     alignments: alignments.clone(),
-                    ..Table::default()
+                    ..MarkdownTable::default()
                 });
             }
             Tag::TableRow => {
@@ -193,7 +193,7 @@ impl Writer<'_> {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let lines = table.lines(narrow(self.page.room()), self.theme);
+                    let lines = table.lines(saturating_u16(self.page.room()), self.theme);
                     self.page.emit(lines);
                 }
             }
@@ -216,7 +216,7 @@ impl Writer<'_> {
             .filter(|level| level.has_bullets())
             .count();
         let marker = match self.page.levels.last_mut().map(|level| &mut level.within) {
-            Some(Within::List {
+            Some(NestingKind::List {
                 number: Some(number),
                 digits,
             }) => {
@@ -232,7 +232,7 @@ impl Writer<'_> {
         let rest = vec![Span::raw(" ".repeat(taken))];
         let left_out = self
             .page
-            .push_level(Within::Item, Some(marker), rest, taken);
+            .push_level(NestingKind::Item, Some(marker), rest, taken);
         if let Some(marker) = left_out {
             // Without room for an indent, the marker becomes part of the text.
             self.inline
@@ -262,7 +262,7 @@ impl Writer<'_> {
             return;
         };
         let Some(language) = language else {
-            let width = narrow(self.page.room());
+            let width = saturating_u16(self.page.room());
             let lines = text
                 .trim_end()
                 .lines()
@@ -272,7 +272,7 @@ impl Writer<'_> {
                 .collect();
             return self.page.emit(lines);
         };
-        let room = narrow(self.page.room());
+        let room = saturating_u16(self.page.room());
         let indent = code_indent(room);
         let mut lines: Vec<Line<'static>> = label(&language, room - indent, self.theme)
             .into_iter()
@@ -307,7 +307,7 @@ impl Writer<'_> {
             self.inline.take();
             return;
         }
-        let width = narrow(self.page.room());
+        let width = saturating_u16(self.page.room());
         let lines = self
             .inline
             .take()
@@ -318,7 +318,7 @@ impl Writer<'_> {
     }
 }
 
-fn heading(level: HeadingLevel, theme: &Theme) -> Style {
+fn heading_style(level: HeadingLevel, theme: &Theme) -> Style {
     match level {
         HeadingLevel::H1 => theme.heading.add_modifier(Modifier::UNDERLINED),
         HeadingLevel::H2 => theme.heading,
@@ -327,6 +327,6 @@ fn heading(level: HeadingLevel, theme: &Theme) -> Style {
     }
 }
 
-fn narrow(width: usize) -> u16 {
+fn saturating_u16(width: usize) -> u16 {
     u16::try_from(width).unwrap_or(u16::MAX)
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 
 use super::{assert_harmless, cut, cuts, hostile};
-use crate::text::clean::{Cleaner, clean, reveal};
+use crate::text::clean::{TextCleaner, clean, reveal};
 
 fn check(input: &str, expect: &str) {
     assert_eq!(clean(input), expect, "{input:?}");
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(clean(&whole), whole.as_ref());
         assert_harmless(&reveal(&text), true);
 
-        let mut cleaner = Cleaner::default();
+        let mut cleaner = TextCleaner::default();
         let mut written = String::new();
         for piece in cut(&text, &cuts) {
             cleaner.write(piece, &mut written);

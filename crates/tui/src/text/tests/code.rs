@@ -5,12 +5,12 @@ use std::sync::mpsc::channel;
 use proptest::prelude::*;
 
 use super::{assert_safe, hostile, plain, styled};
-use crate::text::{Colours, Markdown, code_lines};
-use crate::theme::{Look, Theme};
+use crate::text::{Markdown, SyntaxColours, code_lines};
+use crate::theme::{ColourScheme, Theme};
 
-fn theme(look: Look, languages: &[&str]) -> Theme {
+fn theme(look: ColourScheme, languages: &[&str]) -> Theme {
     Theme {
-        colours: Some(Colours::ready(languages)),
+        colours: Some(SyntaxColours::ready(languages)),
         ..Theme::new(look)
     }
 }
@@ -18,7 +18,7 @@ fn theme(look: Look, languages: &[&str]) -> Theme {
 #[test]
 fn parts_of_code_have_their_colours() {
     let code = "// note\nfn main() { let x: u32 = 1; print(\"hi\\n\"); }\n";
-    let dark = theme(Look::Dark, &["rust", "main.rs", "data.json"]);
+    let dark = theme(ColourScheme::Dark, &["rust", "main.rs", "data.json"]);
     insta::assert_snapshot!(styled(&code_lines(code, "rust", 80, &dark)), @r#"
     {dim|// note}
     {magenta|fn} {lightblue|main}() { {magenta|let} x: {magenta|u32} = {cyan|1}; {lightblue|print}({green|"hi}{cyan|\n}{green|"}); }
@@ -30,7 +30,7 @@ fn parts_of_code_have_their_colours() {
     insta::assert_snapshot!(
         styled(&code_lines("{\"key\": [1, true, \"text\"]}", "data.json", 80, &dark)), @r#"{{lightblue|"key"}: [{cyan|1}, {cyan|true}, {green|"text"}]}"#
     );
-    let light = theme(Look::Light, &["python"]);
+    let light = theme(ColourScheme::Light, &["python"]);
     insta::assert_snapshot!(
         styled(&code_lines("def f(x):\n    return f\"{x} items\"  # done", "python", 80, &light)), @r#"
         {magenta|def} {blue|f}(x):
@@ -89,7 +89,7 @@ fn languages_are_known_by_many_names() {
         .map(|name| name.rsplit('/').next().unwrap().to_owned())
         .collect();
     let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
-    let colours = Colours::ready(&bare);
+    let colours = SyntaxColours::ready(&bare);
     for name in names {
         assert!(colours.highlighter(name, "").0.is_some(), "{name}");
     }
@@ -102,9 +102,9 @@ fn languages_are_known_by_many_names() {
 fn code_is_plain_without_colours() {
     let code = "fn main() {}";
     for theme in [
-        Theme::new(Look::Dark),
-        theme(Look::Plain, &["rust"]),
-        theme(Look::Dark, &["python"]),
+        Theme::new(ColourScheme::Dark),
+        theme(ColourScheme::Plain, &["rust"]),
+        theme(ColourScheme::Dark, &["python"]),
     ] {
         assert_eq!(styled(&code_lines(code, "rust", 80, &theme)), code);
     }
@@ -112,7 +112,7 @@ fn code_is_plain_without_colours() {
 
 #[test]
 fn very_long_code_is_plain() {
-    let theme = theme(Look::Dark, &["rust"]);
+    let theme = theme(ColourScheme::Dark, &["rust"]);
     let long = "let x = 1;\n".repeat(2_001);
     let lines = code_lines(&long, "rust", 80, &theme);
     assert_eq!(lines.len(), 2_001);
@@ -126,13 +126,13 @@ fn very_long_code_is_plain() {
 #[test]
 fn colours_come_from_behind_the_back() {
     let (woken, wakes) = channel();
-    let colours = Colours::start(move || woken.send(()).unwrap());
+    let colours = SyntaxColours::start(move || woken.send(()).unwrap());
     let now = Theme {
         colours: Some(colours),
-        ..Theme::new(Look::Dark)
+        ..Theme::new(ColourScheme::Dark)
     };
-    let plain_page = Theme::new(Look::Dark);
-    let ready = theme(Look::Dark, &["rust"]);
+    let plain_page = Theme::new(ColourScheme::Dark);
+    let ready = theme(ColourScheme::Dark, &["rust"]);
     let short = "fn main() {}\n";
     let long = "let text = \"open\nclosed\"; // 1\n".repeat(30);
 
@@ -177,7 +177,7 @@ fn colours_come_from_behind_the_back() {
 proptest! {
     #[test]
     fn any_code_is_safe(text in hostile(), width in 0..30_u16) {
-        let theme = Theme::new(Look::Dark);
+        let theme = Theme::new(ColourScheme::Dark);
         assert_safe(&code_lines(&text, "rust", width, &theme), width);
     }
 }
@@ -186,11 +186,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn colours_change_no_letter_and_no_line(text in hostile(), width in 1..30_u16) {
-        static COLOURS: std::sync::OnceLock<&Colours> = std::sync::OnceLock::new();
-        let colours = COLOURS.get_or_init(|| Colours::ready(&["bash"]));
-        let coloured = Theme { colours: Some(colours), ..Theme::new(Look::Dark) };
+        static COLOURS: std::sync::OnceLock<&SyntaxColours> = std::sync::OnceLock::new();
+        let colours = COLOURS.get_or_init(|| SyntaxColours::ready(&["bash"]));
+        let coloured = Theme { colours: Some(colours), ..Theme::new(ColourScheme::Dark) };
         let lines = code_lines(&text, "bash", width, &coloured);
         assert_safe(&lines, width);
-        prop_assert_eq!(plain(&lines), plain(&code_lines(&text, "bash", width, &Theme::new(Look::Dark))));
+        prop_assert_eq!(plain(&lines), plain(&code_lines(&text, "bash", width, &Theme::new(ColourScheme::Dark))));
     }
 }

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::{assert_safe, hostile, plain, styled};
 use crate::text::diff_lines;
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 fn check(width: u16, diff: &str, expect: &str) {
-    let lines = diff_lines(diff, width, &Theme::new(Look::Dark));
+    let lines = diff_lines(diff, width, &Theme::new(ColourScheme::Dark));
     assert_eq!(styled(&lines), expect, "{diff:?}");
 }
 
@@ -50,7 +50,11 @@ fn lines_of_a_hunk_are_not_names_of_files() {
 
 #[test]
 fn long_lines_keep_a_column_for_the_sign() {
-    let lines = diff_lines("@@ -0,0 +1 @@\n+abcdefghij\n", 5, &Theme::new(Look::Plain));
+    let lines = diff_lines(
+        "@@ -0,0 +1 @@\n+abcdefghij\n",
+        5,
+        &Theme::new(ColourScheme::Plain),
+    );
     assert_eq!(plain(&lines), "@@ -0\n,0 +1\n @@\n+abcd\n efgh\n ij");
 }
 
@@ -59,7 +63,7 @@ fn a_review_hides_nothing() {
     let lines = diff_lines(
         "@@ -0,0 +1 @@\n+evil\rgood\u{1b}]0;x\n",
         40,
-        &Theme::new(Look::Dark),
+        &Theme::new(ColourScheme::Dark),
     );
     assert_eq!(plain(&lines), "@@ -0,0 +1 @@\n+evil␍good␛]0;x");
 }
@@ -67,7 +71,7 @@ fn a_review_hides_nothing() {
 proptest! {
     #[test]
     fn any_diff_is_safe(text in hostile(), width in 0..30_u16) {
-        for look in [Look::Dark, Look::Plain] {
+        for look in [ColourScheme::Dark, ColourScheme::Plain] {
             assert_safe(&diff_lines(&text, width, &Theme::new(look)), width);
         }
     }

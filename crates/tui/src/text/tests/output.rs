@@ -5,16 +5,16 @@ use ratatui::style::Style;
 
 use super::{assert_safe, hostile, plain, styled};
 use crate::text::output_lines;
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
-fn check(look: Look, input: &str, expect: &str) {
+fn check(look: ColourScheme, input: &str, expect: &str) {
     let lines = output_lines(input, 40, Style::new(), &Theme::new(look));
     assert_eq!(styled(&lines), expect, "{input:?}");
 }
 
 #[test]
 fn styles_are_kept() {
-    let check = |input, expect| check(Look::Dark, input, expect);
+    let check = |input, expect| check(ColourScheme::Dark, input, expect);
     check("\u{1b}[31mred\u{1b}[0m plain", "{red|red} plain");
     check(
         "\u{1b}[1;3;4mall\u{1b}[22mless\u{1b}[mnone",
@@ -43,7 +43,7 @@ fn styles_are_kept() {
 
 #[test]
 fn nothing_is_hidden() {
-    let dark = |input, expect| check(Look::Dark, input, expect);
+    let dark = |input, expect| check(ColourScheme::Dark, input, expect);
     dark("\u{1b}[8mconcealed", "concealed");
     dark("\u{1b}[5mblinking", "blinking");
     dark("\u{1b}[31;41msame", "same");
@@ -54,19 +54,19 @@ fn nothing_is_hidden() {
     dark("\u{1b}[107mground", "{black on-white|ground}");
     dark("\u{1b}[44mground", "{white on-blue|ground}");
     dark("\u{1b}[30;43mseen", "{black on-yellow|seen}");
-    check(Look::Light, "\u{1b}[97mwhite", "white");
-    check(Look::Light, "\u{1b}[30mblack", "{black|black}");
+    check(ColourScheme::Light, "\u{1b}[97mwhite", "white");
+    check(ColourScheme::Light, "\u{1b}[30mblack", "{black|black}");
 }
 
 #[test]
 fn without_colours_there_are_no_styles() {
-    check(Look::Plain, "\u{1b}[1;31;44mred\u{1b}[0m", "red");
+    check(ColourScheme::Plain, "\u{1b}[1;31;44mred\u{1b}[0m", "red");
 }
 
 #[test]
 fn lines_are_what_one_would_see_at_the_end() {
     let check = |input, expect: &str| {
-        let lines = output_lines(input, 10, Style::new(), &Theme::new(Look::Dark));
+        let lines = output_lines(input, 10, Style::new(), &Theme::new(ColourScheme::Dark));
         assert_eq!(plain(&lines), expect, "{input:?}");
     };
     check("", "");
@@ -81,7 +81,7 @@ fn lines_are_what_one_would_see_at_the_end() {
 proptest! {
     #[test]
     fn any_output_is_safe(text in hostile(), width in 0..40_u16) {
-        for look in [Look::Dark, Look::Light, Look::Plain] {
+        for look in [ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain] {
             let theme = Theme::new(look);
             assert_safe(&output_lines(&text, width, theme.dim, &theme), width);
         }

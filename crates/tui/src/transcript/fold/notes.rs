@@ -4,66 +4,75 @@ use std::collections::BTreeMap;
 
 use protocol::{Decision, EventKind, Outcome, Question, Scope, Subject};
 
-use super::is_done;
+use super::has_succeeded;
 use crate::text::clean;
 use crate::transcript::amount;
-use crate::transcript::entry::{Entry, Tone};
-use crate::transcript::log::Log;
+use crate::transcript::entry::{NoteTone, TranscriptEntry};
+use crate::transcript::log::EntryLog;
 use crate::transcript::summary::one_line;
 
 /// A turn of at least this many milliseconds gets a note when it is done.
-const LONG: u64 = 10_000;
+const MIN_NOTED_TURN_MILLIS: u64 = 10_000;
 
 /// The note for an event that has no entry of another kind.
-pub(super) fn of(event: &EventKind) -> Option<Entry> {
+pub(super) fn note_for(event: &EventKind) -> Option<TranscriptEntry> {
     Some(match event {
         EventKind::SessionStarted {
             forked_from: Some(fork),
             ..
-        } => Entry::note(format!("a fork of {}", fork.session), Tone::Plain),
+        } => TranscriptEntry::note(format!("a fork of {}", fork.session), NoteTone::Plain),
         EventKind::SandboxStarted {
             replaces: Some(why),
             ..
         } => {
-            let text = format!("the sandbox was lost, and a new one stands: {}", said(why));
-            Entry::note(text, Tone::Warning)
+            let text = format!(
+                "the sandbox was lost, and a new one stands: {}",
+                clean_text(why)
+            );
+            TranscriptEntry::note(text, NoteTone::Warning)
         }
-        EventKind::Noted { text } => noted(text),
-        EventKind::ModelChanged { model, .. } => {
-            Entry::note(format!("the model is now {}", one_line(model)), Tone::Plain)
-        }
-        EventKind::CommandRefused { reason } => {
-            Entry::note(format!("refused: {}", said(reason)), Tone::Warning)
-        }
+        EventKind::Noted { text } => model_note(text),
+        EventKind::ModelChanged { model, .. } => TranscriptEntry::note(
+            format!("the model is now {}", one_line(model)),
+            NoteTone::Plain,
+        ),
+        EventKind::CommandRefused { reason } => TranscriptEntry::note(
+            format!("refused: {}", clean_text(reason)),
+            NoteTone::Warning,
+        ),
         EventKind::Decided {
             question,
             decision: Some(decision),
-        } => decided(question, decision),
+        } => decision_note(question, decision),
         // Shown elsewhere on the screen.
         _ => return None,
     })
 }
 
-pub(super) fn outcome(outcome: &Outcome, millis: u64) -> Option<Entry> {
+pub(super) fn outcome(outcome: &Outcome, millis: u64) -> Option<TranscriptEntry> {
     let text = match outcome {
-        Outcome::Failed { reason } => format!("failed: {}", said(reason)),
-        Outcome::Budget { reason, .. } => format!("the budget is used up: {}", said(reason)),
-        Outcome::Provider { reason, .. } => format!("the provider failed: {}", said(reason)),
-        Outcome::Interrupted => return Some(Entry::note("interrupted", Tone::Warning)),
-        Outcome::Done if millis >= LONG => format!("done in {}", amount::time(millis)),
+        Outcome::Failed { reason } => format!("failed: {}", clean_text(reason)),
+        Outcome::Budget { reason, .. } => format!("the budget is used up: {}", clean_text(reason)),
+        Outcome::Provider { reason, .. } => format!("the provider failed: {}", clean_text(reason)),
+        Outcome::Interrupted => {
+            return Some(TranscriptEntry::note("interrupted", NoteTone::Warning));
+        }
+        Outcome::Done if millis >= MIN_NOTED_TURN_MILLIS => {
+            format!("done in {}", amount::duration_text(millis))
+        }
         Outcome::Done => return None,
     };
-    let tone = if is_done(outcome) {
-        Tone::Plain
+    let tone = if has_succeeded(outcome) {
+        NoteTone::Plain
     } else {
-        Tone::Error
+        NoteTone::Error
     };
-    Some(Entry::note(text, tone))
+    Some(TranscriptEntry::note(text, tone))
 }
 
 /// Notes the files that an undo would not restore. The user should know before it matters, and once
 /// per file.
-pub(super) fn skipped(log: &mut Log, skipped: &BTreeMap<String, String>) {
+pub(super) fn skipped(log: &mut EntryLog, skipped: &BTreeMap<String, String>) {
     let told = &mut log.story.told;
     let mut news = skipped.iter().filter(|(path, _)| !told.contains(*path));
     let Some((path, why)) = news.next() else {
@@ -79,22 +88,22 @@ pub(super) fn skipped(log: &mut Log, skipped: &BTreeMap<String, String>) {
         one_line(why)
     );
     told.extend(skipped.keys().cloned());
-    log.push(Entry::note(text, Tone::Plain));
+    log.push(TranscriptEntry::note(text, NoteTone::Plain));
 }
 
-fn noted(text: &str) -> Entry {
-    let text = said(text);
+fn model_note(text: &str) -> TranscriptEntry {
+    let text = clean_text(text);
     let text = text.trim();
     match text.split_once('\n') {
-        None => Entry::note(format!("note to the model: {text}"), Tone::Plain),
-        Some((first, _)) => Entry::Folded {
+        None => TranscriptEntry::note(format!("note to the model: {text}"), NoteTone::Plain),
+        Some((first, _)) => TranscriptEntry::Folded {
             title: format!("note to the model: {}", one_line(first)),
             text: text.to_owned(),
         },
     }
 }
 
-fn decided(question: &Question, decision: &Decision) -> Entry {
+fn decision_note(question: &Question, decision: &Decision) -> TranscriptEntry {
     let word = if decision.is_allowed {
         "allowed"
     } else {
@@ -113,13 +122,13 @@ fn decided(question: &Question, decision: &Decision) -> Entry {
         Scope::Always => format!("always {word}: {}", one_line(&subject)),
     };
     let tone = if decision.is_allowed {
-        Tone::Good
+        NoteTone::Good
     } else {
-        Tone::Warning
+        NoteTone::Warning
     };
-    Entry::note(text, tone)
+    TranscriptEntry::note(text, tone)
 }
 
-fn said(text: &str) -> String {
+fn clean_text(text: &str) -> String {
     clean(text).trim_end().to_owned()
 }

@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use protocol::{Block, CallId};
 use serde_json::Value;
 
-use super::{change_call, millis_between, note_plan, push_call};
+use super::{change_call, mark_latest_plan, millis_between, push_call};
 use crate::text::clean;
 use crate::transcript::amount;
-use crate::transcript::call::Call;
-use crate::transcript::entry::{Entry, Thinking, Tone};
-use crate::transcript::log::Log;
+use crate::transcript::call::CallEntry;
+use crate::transcript::entry::{NoteTone, ThinkingEntry, TranscriptEntry};
+use crate::transcript::log::EntryLog;
 
 /// A part of a complete reply.
-enum Part<'a> {
+enum ReplyPart<'a> {
     Words(String),
     Thinking(String),
     /// Redacted thinking, readable only by the provider.
@@ -24,50 +24,50 @@ enum Part<'a> {
     },
 }
 
-pub(super) fn words(log: &mut Log, text: &str, now: Timestamp) {
-    match last(log) {
-        Some((index, Entry::Words { .. })) => log.change(index, |entry| {
-            if let Entry::Words { text: words, .. } = entry {
+pub(super) fn words(log: &mut EntryLog, text: &str, now: Timestamp) {
+    match last_partial(log) {
+        Some((index, TranscriptEntry::Words { .. })) => log.change(index, |entry| {
+            if let TranscriptEntry::Words { text: words, .. } = entry {
                 words.push_str(text);
             }
         }),
         _ => {
-            let words = Entry::Words {
+            let words = TranscriptEntry::Words {
                 text: text.to_owned(),
                 is_whole: false,
             };
-            begin(log, words, now);
+            push_partial(log, words, now);
         }
     }
 }
 
-pub(super) fn thinking(log: &mut Log, text: &str, now: Timestamp) {
+pub(super) fn thinking(log: &mut EntryLog, text: &str, now: Timestamp) {
     let cleaned = clean(text);
-    match last(log) {
-        Some((index, Entry::Thinking(_))) => log.change(index, |entry| {
-            if let Entry::Thinking(thinking) = entry {
+    match last_partial(log) {
+        Some((index, TranscriptEntry::Thinking(_))) => log.change(index, |entry| {
+            if let TranscriptEntry::Thinking(thinking) = entry {
                 thinking.text.push_str(&cleaned);
             }
         }),
         _ => {
-            let thinking = Thinking {
+            let thinking = ThinkingEntry {
                 text: cleaned.into_owned(),
                 begun: Some(now),
                 millis: None,
                 is_over: false,
             };
-            begin(log, Entry::Thinking(thinking), now);
+            push_partial(log, TranscriptEntry::Thinking(thinking), now);
         }
     }
 }
 
-pub(super) fn input(log: &mut Log, id: &CallId, name: &str, json: &str, now: Timestamp) {
-    let is_it = |entry: Option<&Entry>| matches!(entry, Some(Entry::Call(call)) if call.id == *id);
+pub(super) fn input(log: &mut EntryLog, id: &CallId, name: &str, json: &str, now: Timestamp) {
+    let is_it = |entry: Option<&TranscriptEntry>| matches!(entry, Some(TranscriptEntry::Call(call)) if call.id == *id);
     let known = log.story.partial.iter().copied();
     let known = known.rev().find(|index| is_it(log.entry(*index)));
     let index = known.unwrap_or_else(|| {
         end_thinking(log, now);
-        let index = push_call(log, Call::written(id, name));
+        let index = push_call(log, CallEntry::written(id, name));
         log.story.partial.push(index);
         index
     });
@@ -75,9 +75,9 @@ pub(super) fn input(log: &mut Log, id: &CallId, name: &str, json: &str, now: Tim
 }
 
 /// Applies the complete reply. Entries of matching pieces stay where they are.
-pub(super) fn whole(log: &mut Log, content: &[Block], now: Timestamp) {
+pub(super) fn complete_reply(log: &mut EntryLog, content: &[Block], now: Timestamp) {
     end_thinking(log, now);
-    forget_retry(log);
+    remove_retry_note(log);
     let parts = parts(content);
     let places = places(log, &parts);
     // Remove calls of earlier replies that never ended, and pieces that the complete reply does not
@@ -85,31 +85,31 @@ pub(super) fn whole(log: &mut Log, content: &[Block], now: Timestamp) {
     let partial = std::mem::take(&mut log.story.partial);
     let is_kept = |index: &usize| places.as_ref().is_some_and(|places| places.contains(index));
     for index in partial.iter().copied().filter(|index| !is_kept(index)) {
-        remove(log, index);
+        remove_entry(log, index);
     }
     for (place, part) in parts.into_iter().enumerate() {
         match places.as_ref().map(|places| places[place]) {
-            Some(index) => replace(log, index, part),
-            None => push(log, part),
+            Some(index) => replace_partial(log, index, part),
+            None => push_part(log, part),
         }
     }
 }
 
 /// Drops the pieces received so far.
-pub(super) fn void(log: &mut Log) {
+pub(super) fn drop_partial(log: &mut EntryLog) {
     for index in std::mem::take(&mut log.story.partial) {
-        remove(log, index);
+        remove_entry(log, index);
     }
 }
 
-pub(super) fn retry(log: &mut Log, wait_ms: u64, reason: &str) {
-    void(log);
+pub(super) fn note_retry(log: &mut EntryLog, wait_ms: u64, reason: &str) {
+    drop_partial(log);
     let text = format!(
         "{}; trying again in {}",
         clean(reason).trim_end(),
-        amount::time(wait_ms)
+        amount::duration_text(wait_ms)
     );
-    let entry = Entry::note(text, Tone::Warning);
+    let entry = TranscriptEntry::note(text, NoteTone::Warning);
     match log.story.retry {
         Some(index) => log.change(index, |old| *old = entry),
         None => log.story.retry = Some(log.push(entry)),
@@ -118,39 +118,41 @@ pub(super) fn retry(log: &mut Log, wait_ms: u64, reason: &str) {
 
 /// Removes the note about a retry: the request succeeded, or the end of the turn reports the
 /// failure.
-pub(super) fn forget_retry(log: &mut Log) {
+pub(super) fn remove_retry_note(log: &mut EntryLog) {
     if let Some(index) = log.story.retry.take() {
-        remove(log, index);
+        remove_entry(log, index);
     }
 }
 
-fn remove(log: &mut Log, index: usize) {
-    if let Some(Entry::Call(call)) = log.entry(index) {
+fn remove_entry(log: &mut EntryLog, index: usize) {
+    if let Some(TranscriptEntry::Call(call)) = log.entry(index) {
         let id = call.id.clone();
         if log.story.calls.get(&id) == Some(&index) {
             log.story.calls.remove(&id);
         }
         log.story.open_calls.retain(|open| *open != index);
     }
-    log.change(index, |entry| *entry = Entry::Gone);
+    log.change(index, |entry| *entry = TranscriptEntry::Gone);
 }
 
 /// The latest piece.
-fn last(log: &Log) -> Option<(usize, &Entry)> {
+fn last_partial(log: &EntryLog) -> Option<(usize, &TranscriptEntry)> {
     let index = *log.story.partial.last()?;
     Some((index, log.entry(index)?))
 }
 
-fn begin(log: &mut Log, entry: Entry, now: Timestamp) {
+fn push_partial(log: &mut EntryLog, entry: TranscriptEntry, now: Timestamp) {
     end_thinking(log, now);
     let index = log.push(entry);
     log.story.partial.push(index);
 }
 
-fn end_thinking(log: &mut Log, now: Timestamp) {
-    if let Some((index, Entry::Thinking(Thinking { is_over: false, .. }))) = last(log) {
+fn end_thinking(log: &mut EntryLog, now: Timestamp) {
+    if let Some((index, TranscriptEntry::Thinking(ThinkingEntry { is_over: false, .. }))) =
+        last_partial(log)
+    {
         log.change(index, |entry| {
-            if let Entry::Thinking(thinking) = entry {
+            if let TranscriptEntry::Thinking(thinking) = entry {
                 thinking.is_over = true;
                 thinking.millis = thinking.begun.map(|begun| millis_between(begun, now));
             }
@@ -159,89 +161,95 @@ fn end_thinking(log: &mut Log, now: Timestamp) {
 }
 
 /// Merges adjacent blocks of the same kind, as their pieces are merged.
-fn parts(content: &[Block]) -> Vec<Part<'_>> {
-    let mut parts: Vec<Part<'_>> = Vec::new();
+fn parts(content: &[Block]) -> Vec<ReplyPart<'_>> {
+    let mut parts: Vec<ReplyPart<'_>> = Vec::new();
     for block in content {
         match (block, parts.last_mut()) {
-            (Block::Text { text, .. }, Some(Part::Words(words))) => words.push_str(text),
-            (Block::Text { text, .. }, _) => parts.push(Part::Words(text.clone())),
-            (Block::Thinking { thinking, .. }, Some(Part::Thinking(all))) => {
+            (Block::Text { text, .. }, Some(ReplyPart::Words(words))) => words.push_str(text),
+            (Block::Text { text, .. }, _) => parts.push(ReplyPart::Words(text.clone())),
+            (Block::Thinking { thinking, .. }, Some(ReplyPart::Thinking(all))) => {
                 all.push_str(thinking);
             }
-            (Block::Thinking { thinking, .. }, _) => parts.push(Part::Thinking(thinking.clone())),
-            (Block::RedactedThinking { .. }, Some(Part::Sealed)) => {}
-            (Block::RedactedThinking { .. }, _) => parts.push(Part::Sealed),
-            (Block::ToolUse { id, name, input }, _) => parts.push(Part::Call { id, name, input }),
+            (Block::Thinking { thinking, .. }, _) => {
+                parts.push(ReplyPart::Thinking(thinking.clone()))
+            }
+            (Block::RedactedThinking { .. }, Some(ReplyPart::Sealed)) => {}
+            (Block::RedactedThinking { .. }, _) => parts.push(ReplyPart::Sealed),
+            (Block::ToolUse { id, name, input }, _) => {
+                parts.push(ReplyPart::Call { id, name, input })
+            }
             _ => {}
         }
     }
     parts.retain(|part| match part {
-        Part::Words(text) | Part::Thinking(text) => !text.trim().is_empty(),
+        ReplyPart::Words(text) | ReplyPart::Thinking(text) => !text.trim().is_empty(),
         _ => true,
     });
     parts
 }
 
 /// The entries of all parts, if each part has pieces, in this order.
-fn places(log: &Log, parts: &[Part<'_>]) -> Option<Vec<usize>> {
+fn places(log: &EntryLog, parts: &[ReplyPart<'_>]) -> Option<Vec<usize>> {
     let mut pieces = log.story.partial.iter().copied();
     let mut places = Vec::new();
     for part in parts {
         places.push(pieces.find(|index| match (part, log.entry(*index)) {
-            (Part::Words(_), Some(Entry::Words { text, .. })) => !text.trim().is_empty(),
-            (Part::Thinking(_), Some(Entry::Thinking(_))) => true,
-            (Part::Call { id, .. }, Some(Entry::Call(call))) => call.id == **id,
+            (ReplyPart::Words(_), Some(TranscriptEntry::Words { text, .. })) => {
+                !text.trim().is_empty()
+            }
+            (ReplyPart::Thinking(_), Some(TranscriptEntry::Thinking(_))) => true,
+            (ReplyPart::Call { id, .. }, Some(TranscriptEntry::Call(call))) => call.id == **id,
             _ => false,
         })?);
     }
     Some(places)
 }
 
-fn replace(log: &mut Log, index: usize, part: Part<'_>) {
+fn replace_partial(log: &mut EntryLog, index: usize, part: ReplyPart<'_>) {
     match part {
-        Part::Words(whole) => log.change(index, |entry| {
-            if let Entry::Words { text, is_whole } = entry {
+        ReplyPart::Words(complete_reply) => log.change(index, |entry| {
+            if let TranscriptEntry::Words { text, is_whole } = entry {
                 *is_whole = true;
-                if *text != whole {
-                    *text = whole;
+                if *text != complete_reply {
+                    *text = complete_reply;
                 }
                 text.shrink_to_fit();
             }
         }),
-        Part::Thinking(whole) => log.change(index, |entry| {
-            if let Entry::Thinking(thinking) = entry {
-                thinking.text = clean(&whole).into_owned();
+        ReplyPart::Thinking(complete_reply) => log.change(index, |entry| {
+            if let TranscriptEntry::Thinking(thinking) = entry {
+                thinking.text = clean(&complete_reply).into_owned();
             }
         }),
-        Part::Call { input, .. } => {
+        ReplyPart::Call { input, .. } => {
             change_call(log, index, |call| call.ask(input));
-            note_plan(log, index);
+            mark_latest_plan(log, index);
         }
-        Part::Sealed => {}
+        ReplyPart::Sealed => {}
     }
 }
 
-fn push(log: &mut Log, part: Part<'_>) {
+fn push_part(log: &mut EntryLog, part: ReplyPart<'_>) {
     match part {
-        Part::Words(text) => {
-            log.push(Entry::Words {
+        ReplyPart::Words(text) => {
+            log.push(TranscriptEntry::Words {
                 text,
                 is_whole: true,
             });
         }
-        Part::Thinking(text) => push_thinking(log, &text),
-        Part::Sealed => push_thinking(log, ""),
-        Part::Call { id, name, input } => {
-            let mut call = Call::written(id, name);
+        ReplyPart::Thinking(text) => push_thinking(log, &text),
+        ReplyPart::Sealed => push_thinking(log, ""),
+        ReplyPart::Call { id, name, input } => {
+            let mut call = CallEntry::written(id, name);
             call.ask(input);
             let index = push_call(log, call);
-            note_plan(log, index);
+            mark_latest_plan(log, index);
         }
     }
 }
 
-fn push_thinking(log: &mut Log, text: &str) {
-    log.push(Entry::Thinking(Thinking {
+fn push_thinking(log: &mut EntryLog, text: &str) {
+    log.push(TranscriptEntry::Thinking(ThinkingEntry {
         text: clean(text).into_owned(),
         begun: None,
         millis: None,

@@ -2,12 +2,12 @@
 
 use protocol::EventKind;
 
-use super::{names, settle};
+use super::{close_turn, single_line_names};
 use crate::amount::some;
-use crate::transcript::entry::{Entry, Tone};
-use crate::transcript::log::Log;
+use crate::transcript::entry::{NoteTone, TranscriptEntry};
+use crate::transcript::log::EntryLog;
 
-pub(super) fn undone(log: &mut Log, event: &EventKind) {
+pub(super) fn apply_undo(log: &mut EntryLog, event: &EventKind) {
     let EventKind::Undone {
         turn,
         restored,
@@ -18,17 +18,17 @@ pub(super) fn undone(log: &mut Log, event: &EventKind) {
     else {
         return;
     };
-    settle(log);
+    close_turn(log);
     let is_meant = |index: &usize| {
         log.get(*index).is_some_and(|item| {
-            item.turn >= *turn && item.hidden_by.is_none() && item.entry != Entry::Gone
+            item.turn >= *turn && item.hidden_by.is_none() && item.entry != TranscriptEntry::Gone
         })
     };
     let hidden: Vec<usize> = (0..log.len()).filter(is_meant).collect();
     let files = files(*restored, *removed);
-    let undo = log.push(Entry::Undone {
+    let undo = log.push(TranscriptEntry::Undone {
         title: format!("turn {turn} was taken back{files}"),
-        left: names(left),
+        left: single_line_names(left),
     });
     // The entry belongs to the turn before, so that undoing that one hides it too.
     log.story.turn = turn.saturating_sub(1);
@@ -39,7 +39,7 @@ pub(super) fn undone(log: &mut Log, event: &EventKind) {
     log.story.undone.push(undo);
 }
 
-pub(super) fn redone(log: &mut Log, event: &EventKind) {
+pub(super) fn apply_redo(log: &mut EntryLog, event: &EventKind) {
     let EventKind::Redone {
         turn,
         restored,
@@ -50,22 +50,22 @@ pub(super) fn redone(log: &mut Log, event: &EventKind) {
     else {
         return;
     };
-    settle(log);
+    close_turn(log);
     if let Some(undo) = log.story.undone.pop() {
         for index in 0..undo {
             if log.get(index).and_then(|item| item.hidden_by) == Some(undo) {
                 log.hide(index, None);
             }
         }
-        log.change(undo, |entry| *entry = Entry::Gone);
+        log.change(undo, |entry| *entry = TranscriptEntry::Gone);
     }
     log.story.turn = *turn;
     let files = files(*restored, *removed);
     let text = format!("turn {turn} counts again{files}");
-    log.push(Entry::note(text, Tone::Plain));
+    log.push(TranscriptEntry::note(text, NoteTone::Plain));
     if !left.is_empty() {
-        let text = format!("left as they are: {}", names(left).join(", "));
-        log.push(Entry::note(text, Tone::Warning));
+        let text = format!("left as they are: {}", single_line_names(left).join(", "));
+        log.push(TranscriptEntry::note(text, NoteTone::Warning));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{Content, Extent, Form, LIVE, List, more};
+use super::{MAX_LIVE_LINES, SectionContent, SectionList, TextExtent, TextForm, more_lines_text};
 use crate::transcript::amount;
-use crate::transcript::call::{Call, CallState};
+use crate::transcript::call::{CallEntry, CallEntryState};
 use crate::transcript::input::Input;
 
 /// The last lines of what a command printed.
@@ -15,57 +15,61 @@ const BACKGROUND: usize = 3;
 const CHANGED: usize = 12;
 
 /// What it was asked, what it did, all that it printed.
-pub(super) fn open<'a>(list: &mut List<'a>, call: &'a Call) {
+pub(super) fn open<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     match &call.input {
         Input::Part { .. } | Input::Nothing => {}
-        Input::Command(command) => list.body(command, Form::Code("bash"), Extent::All),
-        Input::File { path, content } => list.body(content, Form::Code(path), Extent::All),
+        Input::Command(command) => list.body(command, TextForm::Code("bash"), TextExtent::All),
+        Input::File { path, content } => list.body(content, TextForm::Code(path), TextExtent::All),
         Input::Plan(_) => plan(list, call),
         // What an edit was to do is seen in what it did.
         Input::Json(_) if !call.changes.is_empty() => {}
-        Input::Json(json) => list.body(json, Form::Code("json"), Extent::All),
+        Input::Json(json) => list.body(json, TextForm::Code("json"), TextExtent::All),
     }
     // A new file is its content.
     if !matches!(call.input, Input::File { .. }) || call.tally.1 > 0 {
         for change in &call.changes {
             if call.changes.len() > 1 {
-                list.remark(change.path.clone());
+                list.push_remark(change.path.clone());
             }
             if let Some(diff) = &change.diff {
-                list.body(diff, Form::Diff, Extent::All);
+                list.body(diff, TextForm::Diff, TextExtent::All);
             }
         }
     }
-    let is_told = matches!(call.input, Input::Plan(_)) && !call.is_failed();
+    let is_told = matches!(call.input, Input::Plan(_)) && !call.has_failed();
     if !call.output.trim().is_empty() && !is_told {
-        list.body(&call.output, Form::Output, Extent::All);
+        list.body(&call.output, TextForm::Output, TextExtent::All);
     }
     if let Some(kept) = &call.kept {
         let size = amount::size(kept.bytes);
         let handle = &kept.handle;
-        list.remark(format!("all of it ({size}) is kept as `{handle}`"));
+        list.push_remark(format!("all of it ({size}) is kept as `{handle}`"));
     }
     background(list, call);
 }
 
 /// What is worth seeing of it at a glance.
-pub(super) fn closed<'a>(list: &mut List<'a>, call: &'a Call) {
+pub(super) fn closed<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     match call.state {
-        CallState::Written | CallState::Waiting => {}
-        CallState::Running | CallState::CutOff => {
+        CallEntryState::Written | CallEntryState::Waiting => {}
+        CallEntryState::Running | CallEntryState::CutOff => {
             if !call.output.trim().is_empty() {
-                list.body(&call.output, Form::Output, Extent::Last(LIVE));
+                list.body(
+                    &call.output,
+                    TextForm::Output,
+                    TextExtent::Last(MAX_LIVE_LINES),
+                );
             }
         }
-        CallState::Ended { .. } if !call.changes.is_empty() => changes(list, call),
-        CallState::Ended { is_error, .. } => match call.name.as_str() {
+        CallEntryState::Ended { .. } if !call.changes.is_empty() => changes(list, call),
+        CallEntryState::Ended { is_error, .. } => match call.name.as_str() {
             "bash" | "bash_job" if call.printed().trim().is_empty() => {}
             // Its tail goes on from there.
             "bash" if call.goes_on() && has_tail(call) => {}
             "bash" | "bash_job" => {
-                list.body(call.printed(), Form::Output, Extent::Last(PRINTED));
+                list.body(call.printed(), TextForm::Output, TextExtent::Last(PRINTED));
             }
-            _ if is_error => list.body(&call.output, Form::Error, Extent::First(PRINTED)),
+            _ if is_error => list.body(&call.output, TextForm::Error, TextExtent::First(PRINTED)),
             _ => {}
         },
     }
@@ -73,7 +77,7 @@ pub(super) fn closed<'a>(list: &mut List<'a>, call: &'a Call) {
 }
 
 /// The beginning of what was changed.
-fn changes<'a>(list: &mut List<'a>, call: &'a Call) {
+fn changes<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     let mut room = CHANGED;
     let mut left = 0;
     for (change, lines) in call.changes.iter().zip(&call.lengths) {
@@ -87,7 +91,7 @@ fn changes<'a>(list: &mut List<'a>, call: &'a Call) {
         };
         if room > 0 {
             if call.changes.len() > 1 {
-                list.remark(change.path.clone());
+                list.push_remark(change.path.clone());
             }
             // One line more takes no more room than the words that say so.
             let shown = if lines == room + 1 {
@@ -95,7 +99,7 @@ fn changes<'a>(list: &mut List<'a>, call: &'a Call) {
             } else {
                 lines.min(room)
             };
-            list.body(diff, Form::Diff, Extent::First(shown));
+            list.body(diff, TextForm::Diff, TextExtent::First(shown));
             left += lines - shown;
             room = room.saturating_sub(shown);
         } else {
@@ -103,43 +107,43 @@ fn changes<'a>(list: &mut List<'a>, call: &'a Call) {
         }
     }
     if left > 0 {
-        list.remark(more(left));
+        list.push_remark(more_lines_text(left));
     }
 }
 
 /// What stands of it in the text, one step a line, is for search; it is drawn as a list.
-fn plan<'a>(list: &mut List<'a>, call: &'a Call) {
+fn plan<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     let Input::Plan(steps) = &call.input else {
         return;
     };
     let titles: Vec<&str> = steps.iter().map(|step| step.title.as_str()).collect();
     list.push(
-        Content::Text {
+        SectionContent::Text {
             text: Cow::Owned(titles.join("\n")),
-            form: Form::Plan,
-            extent: Extent::All,
+            form: TextForm::Plan,
+            extent: TextExtent::All,
         },
         true,
     );
 }
 
 /// Something of what goes on can be seen.
-fn has_tail(call: &Call) -> bool {
+fn has_tail(call: &CallEntry) -> bool {
     let job = call.background.as_ref();
     job.is_some_and(|job| !job.tail.trim().is_empty() && job.ending.is_none())
 }
 
-fn background<'a>(list: &mut List<'a>, call: &'a Call) {
+fn background<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     let Some(job) = &call.background else {
         return;
     };
     if has_tail(call) {
-        list.body(&job.tail, Form::Output, Extent::Last(BACKGROUND));
+        list.body(&job.tail, TextForm::Output, TextExtent::Last(BACKGROUND));
     }
     match &job.ending {
         // The line above says so.
         None if call.goes_on() => {}
-        None => list.remark(format!("job {} goes on", job.job)),
-        Some(ending) => list.remark(format!("job {} is over: {ending}", job.job)),
+        None => list.push_remark(format!("job {} goes on", job.job)),
+        Some(ending) => list.push_remark(format!("job {} is over: {ending}", job.job)),
     }
 }

@@ -6,9 +6,9 @@ use protocol::{Block, Checkpoint, EventKind};
 use ratatui::style::Modifier;
 use serde_json::json;
 
-use super::{bash, called, ended, lined, lines, lived, page, said, seen, words};
+use super::{bash, call_reply, ended, lines, lived, page, said, seen, strip_bars, words};
 use crate::samples::{call, edit, event, tool_ended, turn};
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 
 #[test]
 fn choosing_begins_at_the_last_that_opens() {
@@ -28,7 +28,7 @@ fn choosing_begins_at_the_last_that_opens() {
         |│ │ done
         |
         |  Made.";
-    assert_eq!(view, lined(expect));
+    assert_eq!(view, strip_bars(expect));
     page.toggle_selected();
     let view = seen(&mut page, 40, 20).join("\n");
     let expect = "
@@ -39,7 +39,7 @@ fn choosing_begins_at_the_last_that_opens() {
         |│ │ exit code: 0
         |
         |  Made.";
-    assert_eq!(view, lined(expect));
+    assert_eq!(view, strip_bars(expect));
     assert_eq!(page.copy_selected().unwrap(), "$ make\ndone\nexit code: 0");
     page.select(1);
     assert_eq!(page.copy_selected().unwrap(), "Made.");
@@ -118,7 +118,7 @@ fn calls_show_what_they_were_asked_when_they_are_open() {
             ),
         ]),
         ended("a", "write_file", "created `f.py`", false),
-        called("b", "fetch", json!({"url": "http://x", "depth": 2})),
+        call_reply("b", "fetch", json!({"url": "http://x", "depth": 2})),
         ended("b", "fetch", "ok", false),
         bash("c", "cat <<X\nhello\nX"),
         ended("c", "bash", "hello\nexit code: 0", false),
@@ -144,7 +144,7 @@ fn calls_show_what_they_were_asked_when_they_are_open() {
         |  │ X
         |  │ hello
         |  │ exit code: 0"#;
-    assert_eq!(page(&mut transcript), lined(expect));
+    assert_eq!(page(&mut transcript), strip_bars(expect));
     transcript.toggle_all_calls();
     transcript.toggle_thinking();
     let closed = page(&mut transcript);
@@ -155,7 +155,7 @@ fn calls_show_what_they_were_asked_when_they_are_open() {
 fn diffs_and_replies_are_handed_out() {
     let mut page = lived(&[
         words("First."),
-        called("a", "edit_file", json!({"path": "src/parser.rs"})),
+        call_reply("a", "edit_file", json!({"path": "src/parser.rs"})),
         tool_ended("a", "edit_file", "edited", vec![edit()]),
     ]);
     assert_eq!(page.last_reply(), Some("First."));
@@ -200,9 +200,9 @@ fn turns_that_were_taken_back_can_still_be_read() {
         |  Second.
         |
         |▾ turn 2 was taken back";
-    assert_eq!(page(&mut transcript), lined(expect));
+    assert_eq!(page(&mut transcript), strip_bars(expect));
     assert_eq!(transcript.match_position(), Some((1, 1)));
-    let dim = Theme::new(Look::Plain).dim;
+    let dim = Theme::new(ColourScheme::Plain).dim;
     let spans = &transcript.visible()[4].spans;
     let last = spans.last().unwrap();
     assert!(

@@ -3,7 +3,7 @@
 use protocol::{BackgroundJob, CallId, Change, EventKind, Outcome};
 use serde_json::json;
 
-use super::{bash, called, check, ended, lines, over, printed, started};
+use super::{bash, call_reply, check, ended, lines, over, printed, started};
 use crate::samples::{self, began};
 
 #[test]
@@ -101,7 +101,7 @@ fn commands_end() {
     let kill = |output: &str| {
         let input = json!({"job": 1, "action": "kill"});
         let ended = ended("a", "bash_job", output, true);
-        [called("a", "bash_job", input), ended]
+        [call_reply("a", "bash_job", input), ended]
     };
     check(
         &kill("killed by signal 15 (SIGTERM)"),
@@ -137,14 +137,14 @@ fn commands_end() {
 fn other_calls_end() {
     check(
         &[
-            called("a", "read_file", json!({"path": "a"})),
+            call_reply("a", "read_file", json!({"path": "a"})),
             ended("a", "read_file", "1 x\n2 y", false),
         ],
         "|✓ read a · 2.3 s",
     );
     check(
         &[
-            called("a", "read_file", json!({"path": "a"})),
+            call_reply("a", "read_file", json!({"path": "a"})),
             ended("a", "read_file", "there is no `a`", true),
         ],
         "
@@ -153,7 +153,7 @@ fn other_calls_end() {
     );
     check(
         &[
-            called(
+            call_reply(
                 "a",
                 "edit_file",
                 json!({"path": "src/parser.rs", "edits": []}),
@@ -207,7 +207,7 @@ fn the_latest_plan_is_a_list() {
             {"title": "Write", "status": second},
         ]);
         [
-            called(id, "plan", json!({ "steps": steps })),
+            call_reply(id, "plan", json!({ "steps": steps })),
             ended(id, "plan", "The person sees the plan.", false),
         ]
     };

@@ -3,7 +3,7 @@
 use protocol::{BackgroundJob, Block, CallId, Change, EventKind, Kept};
 use serde_json::json;
 
-use super::{bash, called, ended, lived, page, printed, started, text, thinking, words};
+use super::{bash, call_reply, ended, lived, page, printed, started, text, thinking, words};
 use crate::samples::{began, turn};
 
 #[test]
@@ -14,7 +14,7 @@ fn nothing_that_a_terminal_obeys_comes_through() {
         thinking(evil),
         text(evil),
         words(evil),
-        called(evil, evil, json!({evil: evil, "path": evil})),
+        call_reply(evil, evil, json!({evil: evil, "path": evil})),
         ended(evil, evil, evil, true),
         bash("x", evil),
         started("x", evil),

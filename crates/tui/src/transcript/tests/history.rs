@@ -7,7 +7,11 @@ use super::{bash, ended, lived, over, page, printed, said, started, text, thinki
 use crate::samples::{call, turn, working_end, working_turn};
 
 fn check(events: &[EventKind]) {
-    let stored: Vec<EventKind> = events.iter().filter(|kind| kind.lasts()).cloned().collect();
+    let stored: Vec<EventKind> = events
+        .iter()
+        .filter(|kind| kind.is_lasting())
+        .cloned()
+        .collect();
     assert!(stored.len() < events.len(), "something is not stored");
     let (mut before, mut after) = (lived(events), lived(&stored));
     assert_eq!(page(&mut before), page(&mut after));
@@ -20,7 +24,7 @@ fn check(events: &[EventKind]) {
     assert!(!open.is_empty());
 }
 
-fn input(id: &str, name: &str, json: &str) -> EventKind {
+fn input_delta(id: &str, name: &str, json: &str) -> EventKind {
     EventKind::InputDelta {
         call: CallId::from(id),
         name: name.into(),
@@ -68,9 +72,9 @@ fn a_reply_in_pieces() {
         thinking("see."),
         text("\n\nFirst the"),
         text(" file.\n\n"),
-        input("a", "write_file", "{\"path\":\"a.py\","),
-        input("a", "write_file", "\"content\":\"print(1)\\n\"}"),
-        input("b", "bash", "{\"command\":"),
+        input_delta("a", "write_file", "{\"path\":\"a.py\","),
+        input_delta("a", "write_file", "\"content\":\"print(1)\\n\"}"),
+        input_delta("b", "bash", "{\"command\":"),
         said(content),
         started("b", "python3 a.py"),
         printed("b", "1\n"),
@@ -88,7 +92,7 @@ fn a_turn_that_is_cut_short() {
         turn(1, "go"),
         thinking("I was about to"),
         text("Half a wo"),
-        input("a", "bash", "{\"comm"),
+        input_delta("a", "bash", "{\"comm"),
         words("Half a wo"),
         over(1, Outcome::Interrupted),
         turn(2, "again"),

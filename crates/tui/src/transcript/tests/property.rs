@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::over;
 use crate::samples::{began, event, turn};
-use crate::theme::{Look, Theme};
-use crate::transcript::{Tone, Transcript};
+use crate::theme::{ColourScheme, Theme};
+use crate::transcript::{NoteTone, Transcript};
 
 #[derive(Debug, Clone)]
-enum Action {
+enum UserAction {
     Happen(EventKind),
     Note(String),
     Scroll(i32),
@@ -30,7 +30,7 @@ enum Action {
     Search(String),
     Next(i32),
     ClearSearch,
-    Draw(u16, u16, Look),
+    Draw(u16, u16, ColourScheme),
 }
 
 fn hostile() -> impl Strategy<Value = String> {
@@ -101,7 +101,7 @@ fn checkpoint(skipped: String) -> Checkpoint {
     }
 }
 
-fn happening() -> impl Strategy<Value = EventKind> {
+fn event_kind() -> impl Strategy<Value = EventKind> {
     let blocks = || proptest::collection::vec(block(), 0..4);
     prop_oneof![
         1 => (0..4u32, blocks()).prop_map(|(turn, prompt)| EventKind::TurnStarted { turn, prompt }),
@@ -188,34 +188,38 @@ fn size() -> impl Strategy<Value = u16> {
     prop_oneof![Just(0), Just(1), Just(2), 3..30u16, 30..300u16]
 }
 
-fn look() -> impl Strategy<Value = Look> {
-    prop_oneof![Just(Look::Dark), Just(Look::Light), Just(Look::Plain)]
+fn look() -> impl Strategy<Value = ColourScheme> {
+    prop_oneof![
+        Just(ColourScheme::Dark),
+        Just(ColourScheme::Light),
+        Just(ColourScheme::Plain)
+    ]
 }
 
-fn action() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = UserAction> {
     prop_oneof![
-        12 => happening().prop_map(Action::Happen),
-        1 => hostile().prop_map(Action::Note),
-        3 => prop_oneof![-30..30i32, any::<i32>()].prop_map(Action::Scroll),
-        1 => (-3..3i32).prop_map(Action::Page),
-        1 => Just(Action::Top),
-        1 => Just(Action::End),
-        2 => (-3..3i32).prop_map(Action::Select),
-        1 => Just(Action::Unselect),
-        2 => Just(Action::Toggle),
-        1 => Just(Action::ToggleCalls),
-        1 => Just(Action::ToggleThinking),
-        1 => (0..40u16).prop_map(Action::Click),
-        2 => prop_oneof!["[a-e世é]{0,2}", hostile()].prop_map(Action::Search),
-        2 => (-2..3i32).prop_map(Action::Next),
-        1 => Just(Action::ClearSearch),
+        12 => event_kind().prop_map(UserAction::Happen),
+        1 => hostile().prop_map(UserAction::Note),
+        3 => prop_oneof![-30..30i32, any::<i32>()].prop_map(UserAction::Scroll),
+        1 => (-3..3i32).prop_map(UserAction::Page),
+        1 => Just(UserAction::Top),
+        1 => Just(UserAction::End),
+        2 => (-3..3i32).prop_map(UserAction::Select),
+        1 => Just(UserAction::Unselect),
+        2 => Just(UserAction::Toggle),
+        1 => Just(UserAction::ToggleCalls),
+        1 => Just(UserAction::ToggleThinking),
+        1 => (0..40u16).prop_map(UserAction::Click),
+        2 => prop_oneof!["[a-e世é]{0,2}", hostile()].prop_map(UserAction::Search),
+        2 => (-2..3i32).prop_map(UserAction::Next),
+        1 => Just(UserAction::ClearSearch),
         6 => (size(), size(), look()).prop_map(|(width, height, look)| {
-            Action::Draw(width, height, look)
+            UserAction::Draw(width, height, look)
         }),
     ]
 }
 
-fn draw(transcript: &mut Transcript, width: u16, height: u16, look: Look) {
+fn draw(transcript: &mut Transcript, width: u16, height: u16, look: ColourScheme) {
     transcript.arrange(width, height, &Theme::new(look));
     assert!(transcript.visible().len() <= usize::from(height));
     for line in transcript.visible() {
@@ -231,24 +235,24 @@ fn draw(transcript: &mut Transcript, width: u16, height: u16, look: Look) {
     }
 }
 
-fn act(transcript: &mut Transcript, action: &Action) {
+fn run_action(transcript: &mut Transcript, action: &UserAction) {
     match action {
-        Action::Happen(kind) => transcript.apply(&event(kind.clone())),
-        Action::Note(text) => transcript.note(text.as_str(), Tone::Good),
-        Action::Scroll(lines) => transcript.scroll(*lines),
-        Action::Page(pages) => transcript.page(*pages),
-        Action::Top => transcript.go_to_top(),
-        Action::End => transcript.go_to_end(),
-        Action::Select(step) => transcript.select(*step),
-        Action::Unselect => transcript.unselect(),
-        Action::Toggle => transcript.toggle_selected(),
-        Action::ToggleCalls => transcript.toggle_all_calls(),
-        Action::ToggleThinking => transcript.toggle_thinking(),
-        Action::Click(row) => drop(transcript.click(*row)),
-        Action::Search(words) => drop(transcript.search(words)),
-        Action::Next(step) => transcript.next_match(*step),
-        Action::ClearSearch => transcript.clear_search(),
-        Action::Draw(width, height, look) => draw(transcript, *width, *height, *look),
+        UserAction::Happen(kind) => transcript.apply(&event(kind.clone())),
+        UserAction::Note(text) => transcript.note(text.as_str(), NoteTone::Good),
+        UserAction::Scroll(lines) => transcript.scroll(*lines),
+        UserAction::Page(pages) => transcript.page(*pages),
+        UserAction::Top => transcript.go_to_top(),
+        UserAction::End => transcript.go_to_end(),
+        UserAction::Select(step) => transcript.select(*step),
+        UserAction::Unselect => transcript.unselect(),
+        UserAction::Toggle => transcript.toggle_selected(),
+        UserAction::ToggleCalls => transcript.toggle_all_calls(),
+        UserAction::ToggleThinking => transcript.toggle_thinking(),
+        UserAction::Click(row) => drop(transcript.click(*row)),
+        UserAction::Search(words) => drop(transcript.search(words)),
+        UserAction::Next(step) => transcript.next_match(*step),
+        UserAction::ClearSearch => transcript.clear_search(),
+        UserAction::Draw(width, height, look) => draw(transcript, *width, *height, *look),
     }
     drop((transcript.copy_selected(), transcript.selected_diff()));
 }
@@ -260,14 +264,14 @@ proptest! {
     fn anything_can_happen(actions in proptest::collection::vec(action(), 1..40)) {
         let mut transcript = Transcript::default();
         for action in &actions {
-            act(&mut transcript, action);
+            run_action(&mut transcript, action);
         }
-        draw(&mut transcript, 80, 24, Look::Dark);
+        draw(&mut transcript, 80, 24, ColourScheme::Dark);
         // The transcript still works afterwards.
         transcript.clear_search();
         transcript.apply(&event(turn(99, "the last prompt")));
         transcript.go_to_end();
-        transcript.arrange(80, 24, &Theme::new(Look::Dark));
+        transcript.arrange(80, 24, &Theme::new(ColourScheme::Dark));
         let last = transcript.visible().last().map(ToString::to_string);
         prop_assert!(last.is_some_and(|line| line.contains("the last prompt")));
     }

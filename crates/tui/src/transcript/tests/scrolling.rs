@@ -24,17 +24,17 @@ fn the_end_is_followed_until_one_scrolls_up() {
 
     page.scroll(-2);
     assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
-    assert!(!page.is_following() && !page.new_below());
+    assert!(!page.is_following() && !page.has_new_below());
     page.apply(&event(words("Newer.")));
     assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
-    assert!(page.new_below());
+    assert!(page.has_new_below());
 
     page.scroll(1);
     seen(&mut page, 40, 3);
-    assert!(page.new_below());
+    assert!(page.has_new_below());
     page.scroll(100);
     assert_eq!(seen(&mut page, 40, 3), ["  New.", "", "  Newer."]);
-    assert!(page.is_following() && !page.new_below());
+    assert!(page.is_following() && !page.has_new_below());
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn every_size_is_drawn() {
             page.arrange(
                 width,
                 height,
-                &crate::theme::Theme::new(crate::theme::Look::Dark),
+                &crate::theme::Theme::new(crate::theme::ColourScheme::Dark),
             );
             assert!(page.visible().len() <= usize::from(height));
             for line in page.visible() {

@@ -4,7 +4,7 @@ use protocol::Block;
 
 use super::{bash, ended, lines, lived, said, seen, text, words};
 use crate::samples::{event, turn};
-use crate::theme::{Look, Theme};
+use crate::theme::{ColourScheme, Theme};
 use crate::transcript::Transcript;
 
 fn sample() -> Transcript {
@@ -78,7 +78,7 @@ fn what_comes_is_found_too() {
 fn words_that_are_found_stand_out() {
     let mut page = lived(&[words("the needle and the NEEDLE\n\nno more\n\nneedle")]);
     page.search("needle");
-    let theme = Theme::new(Look::Plain);
+    let theme = Theme::new(ColourScheme::Plain);
     page.arrange(60, 10, &theme);
     let marked: Vec<Vec<String>> = page
         .visible()

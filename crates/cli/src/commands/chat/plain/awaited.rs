@@ -4,7 +4,7 @@ use protocol::EventKind;
 
 /// What ends the wait for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
+pub(super) enum AwaitedEvent {
     Turn,
     Undone,
     Redone,
@@ -17,8 +17,8 @@ pub(super) enum Awaited {
     Rest,
 }
 
-impl Awaited {
-    pub(super) fn is_answered_by(self, kind: &EventKind) -> bool {
+impl AwaitedEvent {
+    pub(super) fn is_completed_by(self, kind: &EventKind) -> bool {
         match self {
             Self::Turn => matches!(kind, EventKind::TurnEnded { .. }),
             Self::Undone => matches!(kind, EventKind::Undone { .. }),

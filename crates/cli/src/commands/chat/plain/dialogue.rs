@@ -3,19 +3,19 @@
 use std::io;
 use std::sync::Arc;
 
-use protocol::{Command, Event, EventKind};
+use protocol::{AgentCommand, Event, EventKind};
 use tokio::runtime::Runtime;
 
-use super::attention::{Attention, Wish};
-use super::awaited::Awaited;
-use super::input::{Input, Said};
+use super::awaited::AwaitedEvent;
+use super::input::{InputItem, LineInput};
 use super::lists;
-use crate::commands::chat::desk::{Desk, Start};
-use crate::commands::chat::errand;
-use crate::commands::chat::partner::{Heard, Partner, Remark};
-use crate::commands::chat::talk::Talk;
-use crate::commands::drive::{INTERRUPTED, code_of};
-use crate::complaint::{Complaint, USAGE};
+use super::signals::{ChatSignal, SignalInbox};
+use crate::cli_error::{CliError, USAGE_ERROR};
+use crate::commands::chat::chat_peer::{ChatPeer, PeerItem, PeerRemark};
+use crate::commands::chat::chat_state::ChatState;
+use crate::commands::chat::lookups;
+use crate::commands::chat::session_opener::{ReadySession, SessionOpener};
+use crate::commands::run_command::{INTERRUPTED, outcome_code};
 use crate::render::{TextView, clean};
 use crate::settings::rules_file;
 
@@ -23,12 +23,12 @@ const BROKEN_PIPE: u8 = 141;
 
 pub(super) struct Dialogue<'a> {
     pub(super) runtime: &'a Runtime,
-    pub(super) desk: Desk<'a>,
-    pub(super) input: Input,
-    attention: Arc<Attention>,
+    pub(super) desk: SessionOpener<'a>,
+    pub(super) input: LineInput,
+    attention: Arc<SignalInbox>,
     pub(super) view: TextView,
-    pub(super) partner: Option<Partner>,
-    pub(super) talk: Talk,
+    pub(super) partner: Option<ChatPeer>,
+    pub(super) talk: ChatState,
     /// Pictures that are sent with the next message.
     pub(super) pictures: Vec<protocol::Block>,
     /// Exit code of the last turn.
@@ -37,21 +37,21 @@ pub(super) struct Dialogue<'a> {
 
 /// Why the dialogue ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum DialogueEnd {
     /// The user leaves, or the input has ended.
     Left,
     Signal(u8),
     /// The agent or the terminal is lost.
-    Lost(Complaint),
+    Lost(CliError),
     /// The output was closed.
     Unread,
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for DialogueEnd {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Unread,
-            _ => Self::Lost(Complaint::new(1, format!("cannot read or write: {error}"))),
+            _ => Self::Lost(CliError::new(1, format!("cannot read or write: {error}"))),
         }
     }
 }
@@ -59,9 +59,9 @@ impl From<io::Error> for End {
 impl<'a> Dialogue<'a> {
     pub(super) fn new(
         runtime: &'a Runtime,
-        desk: Desk<'a>,
-        input: Input,
-        attention: Arc<Attention>,
+        desk: SessionOpener<'a>,
+        input: LineInput,
+        attention: Arc<SignalInbox>,
     ) -> Self {
         Self {
             runtime,
@@ -70,24 +70,24 @@ impl<'a> Dialogue<'a> {
             attention,
             view: TextView::new(),
             partner: None,
-            talk: Talk::default(),
+            talk: ChatState::default(),
             pictures: Vec::new(),
             code: 0,
         }
     }
 
     /// Continues with this session.
-    pub(super) fn open(&mut self, start: Start) {
-        self.talk = Talk::of(&start);
+    pub(super) fn open(&mut self, start: ReadySession) {
+        self.talk = ChatState::of(&start);
         if self.talk.is_stored {
             let _ = self.view.announce(&format!("session {}", start.session));
         }
         let _guard = self.runtime.enter();
-        self.partner = Some(Partner::agent(start.setup));
+        self.partner = Some(ChatPeer::agent(start.setup));
     }
 
     /// Runs until the dialogue ends.
-    pub(super) fn serve(&mut self) -> End {
+    pub(super) fn serve(&mut self) -> DialogueEnd {
         if self.input.is_person() {
             let _ = self
                 .view
@@ -96,20 +96,20 @@ impl<'a> Dialogue<'a> {
         let mut was_asked = false;
         loop {
             let ended = match self.input.next() {
-                Ok(Said::Words(words)) => self.take(&words),
-                Ok(Said::Wish(Wish::Leave(code))) => Err(End::Signal(code)),
-                Ok(Said::Wish(Wish::Interrupt)) if !self.input.is_person() => {
-                    Err(End::Signal(INTERRUPTED))
+                Ok(InputItem::Words(words)) => self.take(&words),
+                Ok(InputItem::Wish(ChatSignal::Leave(code))) => Err(DialogueEnd::Signal(code)),
+                Ok(InputItem::Wish(ChatSignal::Interrupt)) if !self.input.is_person() => {
+                    Err(DialogueEnd::Signal(INTERRUPTED))
                 }
-                Ok(Said::Wish(Wish::Interrupt)) if was_asked => Err(End::Left),
-                Ok(Said::Wish(Wish::Interrupt)) => {
+                Ok(InputItem::Wish(ChatSignal::Interrupt)) if was_asked => Err(DialogueEnd::Left),
+                Ok(InputItem::Wish(ChatSignal::Interrupt)) => {
                     let _ = self.view.announce("\npress Ctrl-C again to exit");
                     was_asked = true;
                     continue;
                 }
-                Ok(Said::End) => Err(End::Left),
-                Ok(Said::Refused(why)) => {
-                    self.complain(Complaint::usage(why));
+                Ok(InputItem::End) => Err(DialogueEnd::Left),
+                Ok(InputItem::Refused(why)) => {
+                    self.complain(CliError::usage(why));
                     Ok(())
                 }
                 Err(error) => Err(error.into()),
@@ -122,83 +122,87 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Ends the session and returns the exit code.
-    pub(super) fn end(mut self, end: End) -> Result<u8, Complaint> {
+    pub(super) fn end(mut self, end: DialogueEnd) -> Result<u8, CliError> {
         let view = &mut self.view;
         let ended = self.partner.take().map(|partner| {
             let show = async |heard| {
-                if let Heard::Event(event) = heard {
+                if let PeerItem::Event(event) = heard {
                     let _ = view.show(&event);
                 }
             };
             self.runtime.block_on(partner.end(show))
         });
         match end {
-            End::Lost(complaint) => return Err(complaint),
-            End::Unread => return Ok(BROKEN_PIPE),
-            End::Signal(code) => return Ok(code),
-            End::Left => ended.transpose()?,
+            DialogueEnd::Lost(complaint) => return Err(complaint),
+            DialogueEnd::Unread => return Ok(BROKEN_PIPE),
+            DialogueEnd::Signal(code) => return Ok(code),
+            DialogueEnd::Left => ended.transpose()?,
         };
         // For an interactive user, the program itself has succeeded.
         Ok(if self.input.is_person() { 0 } else { self.code })
     }
 
     /// Shows an error; the dialogue continues.
-    pub(super) fn complain(&mut self, complaint: Complaint) {
+    pub(super) fn complain(&mut self, complaint: CliError) {
         self.code = complaint.code();
         complaint.tell();
     }
 
     /// Sends a command and shows events until it is answered.
-    pub(super) fn perform(&mut self, command: Command, awaited: Awaited) -> Result<(), End> {
+    pub(super) fn run_command(
+        &mut self,
+        command: AgentCommand,
+        awaited: AwaitedEvent,
+    ) -> Result<(), DialogueEnd> {
         let Some(partner) = &mut self.partner else {
-            self.complain(Complaint::usage("there is no session"));
+            self.complain(CliError::usage("there is no session"));
             return Ok(());
         };
         self.talk.ask(&command);
         partner.tell(command);
-        self.attend(awaited)
+        self.show_until(awaited)
     }
 
     /// Shows events until the awaited one.
-    pub(super) fn attend(&mut self, awaited: Awaited) -> Result<(), End> {
+    pub(super) fn show_until(&mut self, awaited: AwaitedEvent) -> Result<(), DialogueEnd> {
         let mut has_begun = false;
         let mut was_stopped = false;
         loop {
             match self.next() {
                 Err(wish) => self.stop(wish, &mut was_stopped)?,
-                Ok(Heard::Event(event)) => {
+                Ok(PeerItem::Event(event)) => {
                     has_begun |= matches!(
                         event.kind,
                         EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. }
                     );
-                    self.hear(&event)?;
-                    if awaited.is_answered_by(&event.kind) {
+                    self.handle_event(&event)?;
+                    if awaited.is_completed_by(&event.kind) {
                         return Ok(());
                     }
                     // During a turn it belongs to something else, such as a late decision.
                     if let EventKind::CommandRefused { reason } = event.kind {
-                        self.complain(Complaint::usage(reason));
+                        self.complain(CliError::usage(reason));
                         if !has_begun {
                             return Ok(());
                         }
                     }
                 }
-                Ok(Heard::Remark(Remark::Said(text))) => {
+                Ok(PeerItem::Remark(PeerRemark::Said(text))) => {
                     self.view.announce(&clean(&text))?;
                 }
-                Ok(Heard::Remark(Remark::Failed { what, hint })) => {
-                    self.complain(Complaint::new(USAGE, what).hint(hint));
+                Ok(PeerItem::Remark(PeerRemark::Failed { what, hint })) => {
+                    self.complain(CliError::new(USAGE_ERROR, what).hint(hint));
                     return Ok(());
                 }
-                Ok(Heard::Remark(Remark::Rests)) if awaited == Awaited::Rest => {
+                Ok(PeerItem::Remark(PeerRemark::Rests)) if awaited == AwaitedEvent::Rest => {
                     return Ok(());
                 }
-                Ok(Heard::Remark(Remark::Rests)) => {}
-                Ok(Heard::Ended(ended)) => {
+                Ok(PeerItem::Remark(PeerRemark::Rests)) => {}
+                Ok(PeerItem::Ended(ended)) => {
                     self.partner = None;
-                    return Err(End::Lost(match ended {
+                    return Err(DialogueEnd::Lost(match ended {
                         Err(complaint) => complaint,
-                        Ok(()) => Complaint::new(1, "the session ended early"),
+                        Ok(()) => CliError::new(1, "the session ended early"),
                     }));
                 }
             }
@@ -206,9 +210,9 @@ impl<'a> Dialogue<'a> {
     }
 
     /// The next item, or a signal that comes first.
-    fn next(&mut self) -> Result<Heard, Wish> {
+    fn next(&mut self) -> Result<PeerItem, ChatSignal> {
         let Some(partner) = &mut self.partner else {
-            return Ok(Heard::Ended(Ok(())));
+            return Ok(PeerItem::Ended(Ok(())));
         };
         let attention = &self.attention;
         self.runtime.block_on(async {
@@ -221,27 +225,27 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Stops the current work; the second time, ends the dialogue.
-    fn stop(&mut self, wish: Wish, was_stopped: &mut bool) -> Result<(), End> {
+    fn stop(&mut self, wish: ChatSignal, was_stopped: &mut bool) -> Result<(), DialogueEnd> {
         match wish {
-            Wish::Leave(code) => Err(End::Signal(code)),
-            Wish::Interrupt if *was_stopped => Err(End::Signal(INTERRUPTED)),
-            Wish::Interrupt => {
+            ChatSignal::Leave(code) => Err(DialogueEnd::Signal(code)),
+            ChatSignal::Interrupt if *was_stopped => Err(DialogueEnd::Signal(INTERRUPTED)),
+            ChatSignal::Interrupt => {
                 *was_stopped = true;
                 if let Some(partner) = &mut self.partner {
-                    partner.tell(Command::Interrupt);
+                    partner.tell(AgentCommand::Interrupt);
                 }
                 Ok(())
             }
         }
     }
 
-    fn hear(&mut self, event: &Event) -> Result<(), End> {
+    fn handle_event(&mut self, event: &Event) -> Result<(), DialogueEnd> {
         let rule = self.talk.learn(event);
         self.desk.use_model(self.talk.chosen_model.as_deref());
         self.view.show(event)?;
         match &event.kind {
             EventKind::TurnEnded { outcome, .. } => {
-                self.code = code_of(outcome);
+                self.code = outcome_code(outcome);
                 self.view.finish()?;
             }
             EventKind::Asked { question } => self.ask(question)?,
@@ -249,7 +253,7 @@ impl<'a> Dialogue<'a> {
         }
         if let Some(rule) = rule {
             let file = rules_file(&self.desk.chat.store);
-            let kept = errand::keep(file, self.talk.workspace.clone(), rule);
+            let kept = lookups::keep(file, self.talk.workspace.clone(), rule);
             match self.runtime.block_on(kept) {
                 Ok(said) => self.view.announce(&said)?,
                 Err(complaint) => self.complain(complaint),
@@ -258,7 +262,7 @@ impl<'a> Dialogue<'a> {
         Ok(())
     }
 
-    pub(super) fn tell(&mut self, command: Command) {
+    pub(super) fn tell(&mut self, command: AgentCommand) {
         if let Some(partner) = &mut self.partner {
             partner.tell(command);
         }

@@ -1,5 +1,5 @@
 //! Input in lines. A line that ends with `\` continues on the next; a line `"""` begins a block, and
-//! another one ends it. Entry type: [`Input`].
+//! another one ends it. Entry type: [`LineInput`].
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{FlushArg, tcflush};
 
-use super::attention::{Attention, Wish};
+use super::signals::{ChatSignal, SignalInbox};
 
 /// Maximum bytes of a line.
-const LONGEST: usize = 16 << 20;
+const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Bytes read at once.
-const CHUNK: usize = 64 << 10;
+const READ_CHUNK_BYTES: usize = 64 << 10;
 
-const BLOCK: &str = "\"\"\"";
+const BLOCK_DELIMITER: &str = "\"\"\"";
 
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct LineInput {
     /// There is a user at a terminal, who is shown a prompt.
     is_person: bool,
-    attention: Arc<Attention>,
+    attention: Arc<SignalInbox>,
     call: UnixStream,
     /// Bytes read and not yet consumed.
     buffer: Vec<u8>,
@@ -31,17 +31,17 @@ pub(super) struct Input {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum InputItem {
     Words(String),
-    Wish(Wish),
+    Wish(ChatSignal),
     /// End of input.
     End,
     /// Input that cannot be used, with the reason.
     Refused(&'static str),
 }
 
-impl Input {
-    pub(super) fn new(is_person: bool, attention: Arc<Attention>, call: UnixStream) -> Self {
+impl LineInput {
+    pub(super) fn new(is_person: bool, attention: Arc<SignalInbox>, call: UnixStream) -> Self {
         Self {
             is_person,
             attention,
@@ -56,18 +56,18 @@ impl Input {
     }
 
     /// The next complete message.
-    pub(super) fn next(&mut self) -> io::Result<Said> {
-        let mut draft = Draft::default();
+    pub(super) fn next(&mut self) -> io::Result<InputItem> {
+        let mut draft = LineDraft::default();
         loop {
-            self.show(if draft.is_begun() { ". " } else { "> " });
+            self.show_prompt(if draft.is_begun() { ". " } else { "> " });
             match self.line()? {
-                Said::Words(line) => {
+                InputItem::Words(line) => {
                     if let Some(whole) = draft.push(line) {
-                        return Ok(Said::Words(whole));
+                        return Ok(InputItem::Words(whole));
                     }
                 }
                 // At the end of input, an unfinished message counts too.
-                Said::End if draft.is_begun() => return Ok(Said::Words(draft.take())),
+                InputItem::End if draft.is_begun() => return Ok(InputItem::Words(draft.take())),
                 other => return Ok(other),
             }
         }
@@ -75,16 +75,16 @@ impl Input {
 
     /// The answer to a question that is already shown: the next line typed. Lines typed before are
     /// discarded.
-    pub(super) fn answer(&mut self, choices: &str) -> io::Result<Said> {
+    pub(super) fn answer(&mut self, choices: &str) -> io::Result<InputItem> {
         self.buffer.clear();
         // Without a terminal, no question is asked.
         let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-        self.show(choices);
+        self.show_prompt(choices);
         self.line()
     }
 
     /// Shows the prompt to a user.
-    fn show(&self, text: &str) {
+    fn show_prompt(&self, text: &str) {
         if self.is_person {
             let mut errors = io::stderr();
             let _ = errors
@@ -93,7 +93,7 @@ impl Input {
         }
     }
 
-    fn line(&mut self) -> io::Result<Said> {
+    fn line(&mut self) -> io::Result<InputItem> {
         let mut searched = 0;
         loop {
             let found = self.buffer[searched..]
@@ -102,23 +102,23 @@ impl Input {
             if let Some(place) = found {
                 let rest = self.buffer.split_off(searched + place + 1);
                 let line = std::mem::replace(&mut self.buffer, rest);
-                return Ok(words(line));
+                return Ok(parse_line(line));
             }
             searched = self.buffer.len();
             if self.is_over {
                 let line = std::mem::take(&mut self.buffer);
                 return Ok(if line.is_empty() {
-                    Said::End
+                    InputItem::End
                 } else {
-                    words(line)
+                    parse_line(line)
                 });
             }
-            if searched > LONGEST {
+            if searched > MAX_LINE_BYTES {
                 self.skip()?;
-                return Ok(Said::Refused("a line is longer than 16 MiB"));
+                return Ok(InputItem::Refused("a line is longer than 16 MiB"));
             }
             if let Some(wish) = self.wait()? {
-                return Ok(Said::Wish(wish));
+                return Ok(InputItem::Wish(wish));
             }
             self.read()?;
         }
@@ -140,7 +140,7 @@ impl Input {
     }
 
     /// Waits until there is input or a signal.
-    fn wait(&mut self) -> io::Result<Option<Wish>> {
+    fn wait(&mut self) -> io::Result<Option<ChatSignal>> {
         loop {
             if let Some(wish) = self.attention.take() {
                 return Ok(Some(wish));
@@ -168,7 +168,7 @@ impl Input {
     /// Reads what is available. Does not use the standard library's buffer, so that typed input can be
     /// discarded.
     fn read(&mut self) -> io::Result<()> {
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; READ_CHUNK_BYTES];
         let stdin = io::stdin();
         match nix::unistd::read(stdin.as_fd(), &mut chunk) {
             Ok(0) => self.is_over = true,
@@ -182,33 +182,33 @@ impl Input {
     }
 }
 
-fn words(mut line: Vec<u8>) -> Said {
+fn parse_line(mut line: Vec<u8>) -> InputItem {
     for end in [b'\n', b'\r'] {
         if line.last() == Some(&end) {
             line.pop();
         }
     }
     match String::from_utf8(line) {
-        Ok(line) => Said::Words(line),
-        Err(_) => Said::Refused("a line is not UTF-8 text"),
+        Ok(line) => InputItem::Words(line),
+        Err(_) => InputItem::Refused("a line is not UTF-8 text"),
     }
 }
 
 /// Joins lines to messages. Pure.
 #[derive(Debug, Default)]
-struct Draft {
+struct LineDraft {
     lines: Vec<String>,
     is_block: bool,
 }
 
-impl Draft {
+impl LineDraft {
     fn is_begun(&self) -> bool {
         self.is_block || !self.lines.is_empty()
     }
 
     /// Adds a line; returns the message if it is complete.
     fn push(&mut self, mut line: String) -> Option<String> {
-        let is_mark = line.trim() == BLOCK;
+        let is_mark = line.trim() == BLOCK_DELIMITER;
         match self.is_block {
             true if is_mark => return Some(self.take()),
             true => self.lines.push(line),
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn lines_are_put_together() {
         fn check(lines: &[&str], expect: &[&str], rest: &str) {
-            let mut draft = Draft::default();
+            let mut draft = LineDraft::default();
             let said: Vec<String> = lines
                 .iter()
                 .filter_map(|line| draft.push((*line).to_owned()))
@@ -262,13 +262,13 @@ mod tests {
     #[test]
     fn ends_of_lines_and_other_bytes() {
         for (bytes, expect) in [
-            (&b"a\n"[..], Said::Words("a".into())),
-            (b"a\r\n", Said::Words("a".into())),
-            (b"a", Said::Words("a".into())),
-            (b"\n", Said::Words(String::new())),
-            (b"\xff\n", Said::Refused("a line is not UTF-8 text")),
+            (&b"a\n"[..], InputItem::Words("a".into())),
+            (b"a\r\n", InputItem::Words("a".into())),
+            (b"a", InputItem::Words("a".into())),
+            (b"\n", InputItem::Words(String::new())),
+            (b"\xff\n", InputItem::Refused("a line is not UTF-8 text")),
         ] {
-            assert_eq!(words(bytes.to_vec()), expect);
+            assert_eq!(parse_line(bytes.to_vec()), expect);
         }
     }
 }

@@ -4,23 +4,23 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use protocol::{Change, EventKind};
-use store::Found;
-use tui::{COMMANDS, Slash};
+use store::SearchHit;
+use tui::{SLASH_COMMANDS, SlashCommandInfo};
 
+use crate::commands::chat::chat_state::ChatState;
 use crate::commands::chat::remote::RemoteJob;
-use crate::commands::chat::talk::Talk;
 use crate::commands::sessions::line;
 use crate::render::{TextView, clean, first_line, spent};
 
 /// Commands that require the full screen.
-const NOT_IN_LINES: [&str; 2] = ["search", "copy"];
+const SCREEN_ONLY_COMMANDS: [&str; 2] = ["search", "copy"];
 
 /// Maximum sessions listed.
-const LISTED: usize = 20;
+const MAX_LISTED_SESSIONS: usize = 20;
 
 pub(super) fn help() -> String {
-    let is_ours = |slash: &&Slash| !NOT_IN_LINES.contains(&slash.name);
-    let rows = COMMANDS.iter().filter(is_ours).map(|slash| {
+    let is_ours = |slash: &&SlashCommandInfo| !SCREEN_ONLY_COMMANDS.contains(&slash.name);
+    let rows = SLASH_COMMANDS.iter().filter(is_ours).map(|slash| {
         let name = format!("/{} {}", slash.name, slash.argument);
         format!("{name:18} {}\n", slash.about)
     });
@@ -32,9 +32,9 @@ pub(super) fn help() -> String {
     )
 }
 
-pub(super) fn sessions(found: &[Found]) -> String {
+pub(super) fn sessions(found: &[SearchHit]) -> String {
     let now = Timestamp::now();
-    let rows = found.iter().take(LISTED);
+    let rows = found.iter().take(MAX_LISTED_SESSIONS);
     rows.map(|found| line(&found.summary, now) + "\n").collect()
 }
 
@@ -46,7 +46,7 @@ pub(super) fn jobs(jobs: &[RemoteJob]) -> String {
     jobs.iter().map(row).collect()
 }
 
-pub(super) fn cost(talk: &Talk) -> String {
+pub(super) fn cost(talk: &ChatState) -> String {
     match &talk.spending {
         Some(spending) => spent(spending) + "\n",
         None => "nothing was spent yet\n".to_owned(),

@@ -2,17 +2,17 @@
 //!
 //! Only input typed after the question was shown can answer it.
 
-use protocol::{Command, Decision, Question, Scope};
+use protocol::{AgentCommand, Decision, Question, Scope};
 
-use super::attention::Wish;
-use super::dialogue::{Dialogue, End};
-use super::input::Said;
-use crate::complaint::warn;
+use super::dialogue::{Dialogue, DialogueEnd};
+use super::input::InputItem;
+use super::signals::ChatSignal;
+use crate::cli_error::warn;
 use crate::render::clean;
 
 impl Dialogue<'_> {
     /// Asks the user, and sends the answer.
-    pub(super) fn ask(&mut self, question: &Question) -> Result<(), End> {
+    pub(super) fn ask(&mut self, question: &Question) -> Result<(), DialogueEnd> {
         let what = clean(&question.what).replace('\n', " ");
         let why = clean(&question.why).replace('\n', " ");
         self.view
@@ -22,20 +22,20 @@ impl Dialogue<'_> {
                 .input
                 .answer("allow? once (y), this session (s), always (a), no (n), never (d): ")?;
             match said {
-                Said::Words(words) => match decision(&words) {
+                InputItem::Words(words) => match decision(&words) {
                     Some(decision) => break decision,
                     None => warn("answer with one of the letters y, s, a, n, d"),
                 },
-                Said::Wish(Wish::Leave(code)) => return Err(End::Signal(code)),
+                InputItem::Wish(ChatSignal::Leave(code)) => return Err(DialogueEnd::Signal(code)),
                 // The question is withdrawn with the turn.
-                Said::Wish(Wish::Interrupt) => {
-                    self.tell(Command::Interrupt);
+                InputItem::Wish(ChatSignal::Interrupt) => {
+                    self.tell(AgentCommand::Interrupt);
                     return Ok(());
                 }
-                Said::End | Said::Refused(_) => break NO,
+                InputItem::End | InputItem::Refused(_) => break DENY_ONCE,
             }
         };
-        self.tell(Command::Decide {
+        self.tell(AgentCommand::Decide {
             question: question.number,
             decision,
         });
@@ -43,7 +43,7 @@ impl Dialogue<'_> {
     }
 }
 
-const NO: Decision = Decision {
+const DENY_ONCE: Decision = Decision {
     is_allowed: false,
     scope: Scope::Once,
 };
@@ -53,7 +53,7 @@ fn decision(words: &str) -> Option<Decision> {
         "y" | "yes" | "once" => (true, Scope::Once),
         "s" | "session" => (true, Scope::Session),
         "a" | "always" => (true, Scope::Always),
-        "n" | "no" => return Some(NO),
+        "n" | "no" => return Some(DENY_ONCE),
         "d" | "never" => (false, Scope::Always),
         _ => return None,
     };

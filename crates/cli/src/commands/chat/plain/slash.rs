@@ -3,22 +3,22 @@
 
 use std::path::Path;
 
-use protocol::{Block, Command};
+use protocol::{AgentCommand, Block};
 use tui::{SlashCommand, SlashError};
 
-use super::awaited::Awaited;
-use super::dialogue::{Dialogue, End};
+use super::awaited::AwaitedEvent;
+use super::dialogue::{Dialogue, DialogueEnd};
 use super::lists;
-use crate::commands::chat::desk::Start;
-use crate::commands::chat::partner::{Heard, Partner};
-use crate::commands::chat::remote::Server;
-use crate::commands::chat::talk::Talk;
-use crate::commands::chat::{errand, picture};
-use crate::complaint::{Complaint, warn};
+use crate::cli_error::{CliError, warn};
+use crate::commands::chat::chat_peer::{ChatPeer, PeerItem};
+use crate::commands::chat::chat_state::ChatState;
+use crate::commands::chat::remote::ServerClient;
+use crate::commands::chat::session_opener::ReadySession;
+use crate::commands::chat::{lookups, picture};
 
 impl Dialogue<'_> {
     /// Handles input: a prompt for the agent, or a slash command.
-    pub(super) fn take(&mut self, words: &str) -> Result<(), End> {
+    pub(super) fn take(&mut self, words: &str) -> Result<(), DialogueEnd> {
         if words.trim().is_empty() {
             return Ok(());
         }
@@ -26,71 +26,75 @@ impl Dialogue<'_> {
             None => return self.prompt(words),
             Some(Ok(command)) => command,
             Some(Err(error)) => {
-                self.complain(misread(&error));
+                self.complain(syntax_error(&error));
                 return Ok(());
             }
         };
         match command {
-            SlashCommand::Quit => Err(End::Left),
-            SlashCommand::Continue => self.perform(Command::Continue, Awaited::Turn),
-            SlashCommand::Undo => self.perform(Command::Undo, Awaited::Undone),
-            SlashCommand::Redo => self.perform(Command::Redo, Awaited::Redone),
-            SlashCommand::Compact => self.perform(Command::Compact, Awaited::Compacted),
-            SlashCommand::Diff => self.perform(Command::Diff, Awaited::Differences),
-            SlashCommand::Files => self.perform(Command::ListFiles, Awaited::Files),
+            SlashCommand::Quit => Err(DialogueEnd::Left),
+            SlashCommand::Continue => self.run_command(AgentCommand::Continue, AwaitedEvent::Turn),
+            SlashCommand::Undo => self.run_command(AgentCommand::Undo, AwaitedEvent::Undone),
+            SlashCommand::Redo => self.run_command(AgentCommand::Redo, AwaitedEvent::Redone),
+            SlashCommand::Compact => {
+                self.run_command(AgentCommand::Compact, AwaitedEvent::Compacted)
+            }
+            SlashCommand::Diff => self.run_command(AgentCommand::Diff, AwaitedEvent::Differences),
+            SlashCommand::Files => self.run_command(AgentCommand::ListFiles, AwaitedEvent::Files),
             SlashCommand::Model(Some(name)) => {
-                self.perform(Command::UseModel { name }, Awaited::Model)
+                self.run_command(AgentCommand::UseModel { name }, AwaitedEvent::Model)
             }
             SlashCommand::Allow(Some(host)) => {
-                self.perform(Command::AllowHost { host }, Awaited::Network)
+                self.run_command(AgentCommand::AllowHost { host }, AwaitedEvent::Network)
             }
             SlashCommand::Attach(name) => match self.attach(&name) {
-                Ok(()) => self.attend(Awaited::Rest),
-                Err(complaint) => self.complained(complaint),
+                Ok(()) => self.show_until(AwaitedEvent::Rest),
+                Err(complaint) => self.show_error_and_continue(complaint),
             },
-            other => match self.obey(other) {
+            other => match self.run_local_command(other) {
                 Ok(text) => Ok(lists::print(&text)?),
-                Err(complaint) => self.complained(complaint),
+                Err(complaint) => self.show_error_and_continue(complaint),
             },
         }
     }
 
-    fn complained(&mut self, complaint: Complaint) -> Result<(), End> {
+    fn show_error_and_continue(&mut self, complaint: CliError) -> Result<(), DialogueEnd> {
         self.complain(complaint);
         Ok(())
     }
 
-    fn prompt(&mut self, words: &str) -> Result<(), End> {
+    fn prompt(&mut self, words: &str) -> Result<(), DialogueEnd> {
         let mut content = vec![Block::text(words)];
         content.append(&mut self.pictures);
-        self.perform(Command::Prompt { content }, Awaited::Turn)
+        self.run_command(AgentCommand::Prompt { content }, AwaitedEvent::Turn)
     }
 
     /// Commands that do not involve the agent. Returns text for standard output.
-    fn obey(&mut self, command: SlashCommand) -> Result<String, Complaint> {
+    fn run_local_command(&mut self, command: SlashCommand) -> Result<String, CliError> {
         let runtime = self.runtime;
         match command {
             SlashCommand::Help => Ok(lists::help()),
             SlashCommand::Clear => {
                 let start = runtime.block_on(self.desk.begin(None))?;
-                self.switch(start)
+                self.switch_session(start)
             }
             SlashCommand::Load(name) => self.load(&name),
             SlashCommand::Fork => {
                 let session = self.talk.stored()?;
                 let start = runtime.block_on(self.desk.fork(&session))?;
-                self.switch(start)
+                self.switch_session(start)
             }
             SlashCommand::Sessions => {
-                let found = runtime.block_on(errand::sessions(&self.desk.store, ""))?;
+                let found = runtime.block_on(lookups::sessions(&self.desk.store, ""))?;
                 Ok(lists::sessions(&found))
             }
             SlashCommand::Cost => Ok(lists::cost(&self.talk)),
-            SlashCommand::Model(_) => Ok(lists::lines(&errand::models(&self.desk.settings()?))),
+            SlashCommand::Model(_) => {
+                Ok(lists::lines(&lookups::model_names(&self.desk.settings()?)))
+            }
             SlashCommand::Allow(_) => Ok(lists::network(&self.talk.network)),
             SlashCommand::Export(path) => {
                 let session = self.talk.stored()?;
-                let path = errand::export(&self.desk.store, &session, path.as_deref());
+                let path = lookups::export(&self.desk.store, &session, path.as_deref());
                 Ok(format!("{}\n", runtime.block_on(path)?.display()))
             }
             SlashCommand::Jobs => {
@@ -98,56 +102,56 @@ impl Dialogue<'_> {
                 Ok(lists::jobs(&jobs))
             }
             SlashCommand::Image(path) => self.show_picture(&path),
-            _ => Err(Complaint::usage("this command requires the full screen")
+            _ => Err(CliError::usage("this command requires the full screen")
                 .hint("run without `--plain`".to_owned())),
         }
     }
 
-    fn load(&mut self, name: &str) -> Result<String, Complaint> {
+    fn load(&mut self, name: &str) -> Result<String, CliError> {
         let session = self.runtime.block_on(self.desk.named(name))?;
         if self.talk.session.as_ref() == Some(&session) {
-            return Err(Complaint::usage(format!(
+            return Err(CliError::usage(format!(
                 "session {session} is already open"
             )));
         }
         let start = self
             .runtime
             .block_on(self.desk.load(Some(session.as_str())))?;
-        self.switch(start)
+        self.switch_session(start)
     }
 
-    fn switch(&mut self, start: Start) -> Result<String, Complaint> {
-        self.end_talk();
+    fn switch_session(&mut self, start: ReadySession) -> Result<String, CliError> {
+        self.end_session();
         self.open(start);
         Ok(String::new())
     }
 
     /// Called between turns only.
-    fn end_talk(&mut self) {
+    fn end_session(&mut self) {
         if let Some(partner) = self.partner.take() {
-            let ended = self.runtime.block_on(partner.end(async |_: Heard| {}));
+            let ended = self.runtime.block_on(partner.end(async |_: PeerItem| {}));
             if let Err(complaint) = ended {
                 self.complain(complaint);
             }
         }
     }
 
-    fn server(&self) -> Result<Server, Complaint> {
-        Server::of(&self.desk.settings()?)
+    fn server(&self) -> Result<ServerClient, CliError> {
+        ServerClient::of(&self.desk.settings()?)
     }
 
-    fn attach(&mut self, name: &str) -> Result<(), Complaint> {
+    fn attach(&mut self, name: &str) -> Result<(), CliError> {
         let server = self.server()?;
         let job = self.runtime.block_on(server.find(name))?;
-        self.end_talk();
-        self.talk = Talk::default();
+        self.end_session();
+        self.talk = ChatState::default();
         warn(format!("job {} of {}", job.id, server.address()));
         let _guard = self.runtime.enter();
-        self.partner = Some(Partner::follower(|ends| server.follow(job, ends)));
+        self.partner = Some(ChatPeer::follower(|ends| server.follow(job, ends)));
         Ok(())
     }
 
-    fn show_picture(&mut self, path: &Path) -> Result<String, Complaint> {
+    fn show_picture(&mut self, path: &Path) -> Result<String, CliError> {
         let picture = picture::read(path, &self.talk.workspace)?;
         self.pictures.push(Block::Image {
             source: picture.image,
@@ -160,6 +164,6 @@ impl Dialogue<'_> {
     }
 }
 
-fn misread(error: &SlashError) -> Complaint {
-    Complaint::usage(error).hint("`/help` lists commands".to_owned())
+fn syntax_error(error: &SlashError) -> CliError {
+    CliError::usage(error).hint("`/help` lists commands".to_owned())
 }

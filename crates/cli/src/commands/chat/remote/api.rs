@@ -11,23 +11,23 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use super::job::{JobList, Problem, RemoteJob};
-use crate::complaint::{Complaint, USAGE};
+use super::job::{RemoteJob, RemoteJobList, ServerProblem};
+use crate::cli_error::{CliError, USAGE_ERROR};
 use crate::settings::{Setting, Settings, is_loopback};
 
 /// Timeout for connecting and for the response headers.
-const PATIENCE: Duration = Duration::from_secs(15);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum bytes of a response body.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_RESPONSE_BYTES: usize = 32 << 20;
 
 /// Maximum jobs listed.
-const LISTED: u32 = 200;
+const MAX_LISTED_JOBS: u32 = 200;
 
-const FAILED: u8 = 1;
+const REQUEST_FAILED: u8 = 1;
 
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerClient {
     /// Without a trailing slash.
     address: String,
     key: Option<HeaderValue>,
@@ -35,11 +35,11 @@ pub(crate) struct Server {
     client: OnceCell<Client>,
 }
 
-impl Server {
+impl ServerClient {
     /// The server named by the settings.
-    pub(crate) fn of(settings: &Settings) -> Result<Self, Complaint> {
+    pub(crate) fn of(settings: &Settings) -> Result<Self, CliError> {
         let Some(url) = settings.get("server.url") else {
-            return Err(Complaint::usage("no server is configured")
+            return Err(CliError::usage("no server is configured")
                 .hint("name one with `--server URL`".to_owned()));
         };
         let key = settings.get("server.api_key");
@@ -49,18 +49,18 @@ impl Server {
         let host = ways.find_map(|way| address.strip_prefix(way));
         if host.is_none_or(|host| host.is_empty() || host.contains('@')) {
             let text = format!("the server's address from {source} is `{value}`");
-            return Err(Complaint::usage(text)
+            return Err(CliError::usage(text)
                 .hint("write it as `https://HOST` or `http://HOST:PORT`".to_owned()));
         }
         let is_near = is_loopback(&address);
         if key.is_some() && address.starts_with("http://") && !is_near {
             let text = format!("the key would be sent to `{value}` unencrypted");
-            return Err(Complaint::usage(text)
+            return Err(CliError::usage(text)
                 .hint("use `https://`, or a tunnel that begins on this machine".to_owned()));
         }
         Ok(Self {
             address,
-            key: key.map(header).transpose()?,
+            key: key.map(key_header).transpose()?,
             client: OnceCell::new(),
         })
     }
@@ -70,13 +70,15 @@ impl Server {
     }
 
     /// The newest jobs.
-    pub(crate) async fn jobs(&self) -> Result<Vec<RemoteJob>, Complaint> {
-        let list: JobList = self.get(&format!("/v1/jobs?limit={LISTED}")).await?;
+    pub(crate) async fn jobs(&self) -> Result<Vec<RemoteJob>, CliError> {
+        let list: RemoteJobList = self
+            .get(&format!("/v1/jobs?limit={MAX_LISTED_JOBS}"))
+            .await?;
         Ok(list.jobs)
     }
 
     /// The job of that name, or the only recent one whose name begins with it.
-    pub(crate) async fn find(&self, name: &str) -> Result<RemoteJob, Complaint> {
+    pub(crate) async fn find(&self, name: &str) -> Result<RemoteJob, CliError> {
         if let Ok(id) = name.parse::<JobId>() {
             return self.get(&format!("/v1/jobs/{id}")).await;
         }
@@ -86,30 +88,30 @@ impl Server {
             .collect();
         match (found.pop(), found.len()) {
             (Some(job), 0) => Ok(job),
-            (None, _) => Err(Complaint::usage(format!("there is no job `{name}`"))
+            (None, _) => Err(CliError::usage(format!("there is no job `{name}`"))
                 .hint("`/jobs` lists jobs".to_owned())),
             (Some(_), more) => {
                 let text = format!("`{name}` matches {} jobs", more + 1);
-                Err(Complaint::usage(text).hint("use a longer prefix".to_owned()))
+                Err(CliError::usage(text).hint("use a longer prefix".to_owned()))
             }
         }
     }
 
-    pub(super) async fn say(&self, id: JobId, text: &str) -> Result<RemoteJob, Complaint> {
+    pub(super) async fn say(&self, id: JobId, text: &str) -> Result<RemoteJob, CliError> {
         let path = format!("/v1/jobs/{id}/messages");
         self.post(&path, json!({"text": text}).to_string()).await
     }
 
-    pub(super) async fn interrupt(&self, id: JobId) -> Result<RemoteJob, Complaint> {
+    pub(super) async fn interrupt(&self, id: JobId) -> Result<RemoteJob, CliError> {
         let path = format!("/v1/jobs/{id}/interrupt");
         self.post(&path, String::new()).await
     }
 
-    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Complaint> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         read(self.send(Method::GET, path, None).await?).await
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, Complaint> {
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, CliError> {
         read(self.send(Method::POST, path, Some(body)).await?).await
     }
 
@@ -119,7 +121,7 @@ impl Server {
         method: Method,
         path: &str,
         body: Option<String>,
-    ) -> Result<Response, Complaint> {
+    ) -> Result<Response, CliError> {
         let client = self.client.get_or_try_init(|| self.connect()).await?;
         let mut request = client.request(method, format!("{}{path}", self.address));
         if let Some(key) = &self.key {
@@ -128,24 +130,24 @@ impl Server {
         if let Some(body) = body.filter(|body| !body.is_empty()) {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
-        let answer = timeout(PATIENCE, request.send())
+        let answer = timeout(RESPONSE_TIMEOUT, request.send())
             .await
             .map_err(|_| self.unreachable(&"it does not answer"))?
             .map_err(|error| self.unreachable(&last_cause(&error)))?;
         if answer.status().is_success() {
             Ok(answer)
         } else {
-            Err(refused(answer).await)
+            Err(response_error(answer).await)
         }
     }
 
-    async fn connect(&self) -> Result<Client, Complaint> {
+    async fn connect(&self) -> Result<Client, CliError> {
         let is_plain = self.address.starts_with("http://");
         let build = move || {
             let builder = Client::builder()
                 .no_proxy()
                 .redirect(Policy::none())
-                .connect_timeout(PATIENCE)
+                .connect_timeout(RESPONSE_TIMEOUT)
                 .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
             if is_plain {
                 builder.tls_certs_only([]).build()
@@ -161,16 +163,16 @@ impl Server {
         }
     }
 
-    fn unreachable(&self, why: &dyn std::fmt::Display) -> Complaint {
+    fn unreachable(&self, why: &dyn std::fmt::Display) -> CliError {
         let text = format!("cannot reach the server `{}`: {why}", self.address);
-        Complaint::new(FAILED, text)
+        CliError::new(REQUEST_FAILED, text)
             .hint("`hotcell serve` starts one; `--server URL` names another".to_owned())
     }
 }
 
-fn header(key: &Setting) -> Result<HeaderValue, Complaint> {
+fn key_header(key: &Setting) -> Result<HeaderValue, CliError> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", key.value.trim()))
-        .map_err(|_| Complaint::usage("the server's key has invalid characters"))?;
+        .map_err(|_| CliError::usage("the server's key has invalid characters"))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -184,21 +186,26 @@ fn last_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-async fn read<T: DeserializeOwned>(answer: Response) -> Result<T, Complaint> {
+async fn read<T: DeserializeOwned>(answer: Response) -> Result<T, CliError> {
     let not_understood = |why: &dyn std::fmt::Display| {
-        Complaint::new(FAILED, format!("cannot read the server's response: {why}"))
+        CliError::new(
+            REQUEST_FAILED,
+            format!("cannot read the server's response: {why}"),
+        )
     };
-    let body = whole(answer).await.map_err(|why| not_understood(&why))?;
+    let body = read_body(answer)
+        .await
+        .map_err(|why| not_understood(&why))?;
     serde_json::from_slice(&body).map_err(|error| not_understood(&error))
 }
 
-async fn whole(mut answer: Response) -> Result<Vec<u8>, String> {
+async fn read_body(mut answer: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     loop {
-        let chunk = timeout(PATIENCE, answer.chunk());
+        let chunk = timeout(RESPONSE_TIMEOUT, answer.chunk());
         let chunk = chunk.await.map_err(|_| "it timed out".to_owned())?;
         match chunk.map_err(|error| last_cause(&error))? {
-            Some(_) if body.len() > MOST_BYTES => return Err("it is too large".to_owned()),
+            Some(_) if body.len() > MAX_RESPONSE_BYTES => return Err("it is too large".to_owned()),
             Some(chunk) => body.extend_from_slice(&chunk),
             None => return Ok(body),
         }
@@ -206,10 +213,10 @@ async fn whole(mut answer: Response) -> Result<Vec<u8>, String> {
 }
 
 /// In the server's own words, if there are any.
-async fn refused(answer: Response) -> Complaint {
+async fn response_error(answer: Response) -> CliError {
     let status = answer.status();
-    let body = whole(answer).await.unwrap_or_default();
-    let problem: Problem = serde_json::from_slice(&body).unwrap_or_default();
+    let body = read_body(answer).await.unwrap_or_default();
+    let problem: ServerProblem = serde_json::from_slice(&body).unwrap_or_default();
     let text = problem.detail.or(problem.title);
     let text = text.unwrap_or_else(|| format!("the server answers with {status}"));
     let hint = match status.as_u16() {
@@ -218,9 +225,9 @@ async fn refused(answer: Response) -> Complaint {
     };
     // A rejected request is a usage error; a failure of the server is not.
     let code = if status.is_client_error() {
-        USAGE
+        USAGE_ERROR
     } else {
-        FAILED
+        REQUEST_FAILED
     };
-    Complaint::new(code, text).hint(hint)
+    CliError::new(code, text).hint(hint)
 }

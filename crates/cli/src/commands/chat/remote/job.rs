@@ -53,13 +53,13 @@ impl RemoteJob {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct JobList {
+pub(super) struct RemoteJobList {
     pub(super) jobs: Vec<RemoteJob>,
 }
 
 /// The changes made by a job.
 #[derive(Debug, Deserialize)]
-pub(super) struct Changes {
+pub(super) struct JobChanges {
     files: Vec<FileChange>,
     is_truncated: bool,
     #[serde(default)]
@@ -73,8 +73,8 @@ struct FileChange {
     diff: Option<String>,
 }
 
-impl From<Changes> for EventKind {
-    fn from(changes: Changes) -> Self {
+impl From<JobChanges> for EventKind {
+    fn from(changes: JobChanges) -> Self {
         let more = u64::from(changes.is_truncated);
         Self::Differs {
             left_out: more + changes.not_compared.len() as u64,
@@ -92,19 +92,19 @@ impl From<Changes> for EventKind {
 
 /// The entries of one folder.
 #[derive(Debug, Deserialize)]
-pub(super) struct Folder {
-    entries: Vec<Entry>,
+pub(super) struct JobFileList {
+    entries: Vec<JobFileEntry>,
     is_truncated: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
+struct JobFileEntry {
     path: String,
     kind: String,
 }
 
-impl From<Folder> for EventKind {
-    fn from(folder: Folder) -> Self {
+impl From<JobFileList> for EventKind {
+    fn from(folder: JobFileList) -> Self {
         let has_folders = folder.entries.iter().any(|entry| entry.kind == "folder");
         Self::Files {
             // Entries of subfolders are not listed.
@@ -122,7 +122,7 @@ impl From<Folder> for EventKind {
 /// Why the server refused a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Problem {
+pub(super) struct ServerProblem {
     pub(super) title: Option<String>,
     pub(super) detail: Option<String>,
     pub(super) hint: Option<String>,

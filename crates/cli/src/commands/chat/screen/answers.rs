@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use store::Found;
-use tui::{Attachment, JobRow, Notice, SessionRow};
+use store::SearchHit;
+use tui::{ImageAttachment, JobRow, SessionRow, UiNotice};
 
 use super::super::picture;
 use super::super::remote::RemoteJob;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
-pub(super) fn session_row(found: Found) -> SessionRow {
-    let Found { summary, excerpt } = found;
+pub(super) fn session_row(found: SearchHit) -> SessionRow {
+    let SearchHit { summary, excerpt } = found;
     SessionRow {
         session: summary.session,
         changed: summary.changed,
@@ -33,30 +33,30 @@ pub(super) fn job_row(job: RemoteJob) -> JobRow {
     }
 }
 
-pub(super) async fn picture(path: PathBuf, workspace: PathBuf) -> Result<Notice, Complaint> {
+pub(super) async fn picture(path: PathBuf, workspace: PathBuf) -> Result<UiNotice, CliError> {
     let read = tokio::task::spawn_blocking(move || picture::read(&path, &workspace));
     let read = read
         .await
-        .unwrap_or_else(|lost| Err(Complaint::from_error(1, &lost)))?;
-    Ok(Notice::Attached(Attachment {
+        .unwrap_or_else(|lost| Err(CliError::from_error(1, &lost)))?;
+    Ok(UiNotice::Attached(ImageAttachment {
         path: read.path,
         image: read.image,
         bytes: read.bytes,
     }))
 }
 
-pub(super) fn failed(complaint: Complaint) -> Notice {
+pub(super) fn error_notice(complaint: CliError) -> UiNotice {
     let (what, hint) = complaint.into_parts();
-    Notice::Failed { what, hint }
+    UiNotice::Failed { what, hint }
 }
 
 /// A note as it would be printed on the terminal, split from its hint.
-pub(super) fn note(text: &str) -> Notice {
+pub(super) fn note_notice(text: &str) -> UiNotice {
     let (what, hint) = match text.split_once("\nhint: ") {
         Some((what, hint)) => (what, Some(hint.to_owned())),
         None => (text, None),
     };
-    Notice::Failed {
+    UiNotice::Failed {
         what: what.to_owned(),
         hint,
     }

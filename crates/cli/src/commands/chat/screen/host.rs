@@ -1,41 +1,41 @@
 //! Serves the requests of the UI and passes on what the agent sends. Never waits for one of them without
-//! listening to the other. Entry type: [`Host`].
+//! listening to the other. Entry type: [`HostPort`].
 
 use protocol::{Event, SessionId};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
-use tui::{Notice, Notices, Opened, Origin, Request};
+use tui::{NoticeSender, OpenedSession, SessionOrigin, UiNotice, UiRequest};
 
-use super::super::desk::{Desk, Start};
-use super::super::errand;
-use super::super::partner::{Heard, Partner, Remark};
-use super::super::talk::Talk;
+use super::super::chat_peer::{ChatPeer, PeerItem, PeerRemark};
+use super::super::chat_state::ChatState;
+use super::super::lookups;
+use super::super::session_opener::{ReadySession, SessionOpener};
 use super::answers;
-use crate::complaint::{Complaint, HeldNotes};
+use crate::cli_error::{CliError, HeldNotes};
 use crate::settings::rules_file;
 
-pub(super) struct Host<'a> {
-    pub(super) desk: Desk<'a>,
-    notices: Notices,
-    requests: UnboundedReceiver<Request>,
+pub(super) struct UiHost<'a> {
+    pub(super) desk: SessionOpener<'a>,
+    notices: NoticeSender,
+    requests: UnboundedReceiver<UiRequest>,
     notes: &'a HeldNotes,
-    pub(super) partner: Option<Partner>,
-    pub(super) talk: Talk,
+    pub(super) partner: Option<ChatPeer>,
+    pub(super) talk: ChatState,
     /// Lookups in progress.
     errands: JoinSet<()>,
     /// Requests to a server in progress; not awaited at the end.
     calls: JoinSet<()>,
 }
 
-impl<'a> Host<'a> {
-    pub(super) fn new(desk: Desk<'a>, ends: tui::Host, notes: &'a HeldNotes) -> Self {
+impl<'a> UiHost<'a> {
+    pub(super) fn new(desk: SessionOpener<'a>, ends: tui::HostPort, notes: &'a HeldNotes) -> Self {
         Self {
             desk,
             notices: ends.notices,
             requests: ends.requests,
             notes,
             partner: None,
-            talk: Talk::default(),
+            talk: ChatState::default(),
             errands: JoinSet::new(),
             calls: JoinSet::new(),
         }
@@ -46,10 +46,10 @@ impl<'a> Host<'a> {
         loop {
             tokio::select! {
                 request = self.requests.recv() => match request {
-                    None | Some(Request::Quit) => return,
+                    None | Some(UiRequest::Quit) => return,
                     Some(request) => self.obey(request).await,
                 },
-                heard = hear(&mut self.partner) => self.pass_on(heard).await,
+                heard = next_peer_item(&mut self.partner) => self.forward_item(heard).await,
                 Some(_) = self.errands.join_next() => {}
                 Some(_) = self.calls.join_next() => {}
             }
@@ -57,7 +57,7 @@ impl<'a> Host<'a> {
     }
 
     /// Ends the session. Returns its id if anything was stored.
-    pub(super) async fn leave(mut self) -> (Result<(), Complaint>, Option<SessionId>) {
+    pub(super) async fn leave(mut self) -> (Result<(), CliError>, Option<SessionId>) {
         let ended = match self.partner.take() {
             Some(partner) => partner.end(async |_| {}).await,
             None => Ok(()),
@@ -67,7 +67,7 @@ impl<'a> Host<'a> {
         (ended, session)
     }
 
-    pub(super) async fn switch(&mut self, start: Start) {
+    pub(super) async fn switch(&mut self, start: ReadySession) {
         self.end_talk().await;
         self.open(start).await;
     }
@@ -79,47 +79,47 @@ impl<'a> Host<'a> {
         };
         let notices = self.notices.clone();
         let ended = partner.end(async |heard| {
-            if let Heard::Event(event) = heard {
-                notices.send(Notice::Event(event)).await;
+            if let PeerItem::Event(event) = heard {
+                notices.send(UiNotice::Event(event)).await;
             }
         });
         if let Err(complaint) = ended.await {
-            self.say(answers::failed(complaint)).await;
+            self.say(answers::error_notice(complaint)).await;
         }
     }
 
-    pub(super) async fn open(&mut self, start: Start) {
-        self.talk = Talk::of(&start);
-        let opened = Opened {
-            origin: Origin::Here {
+    pub(super) async fn open(&mut self, start: ReadySession) {
+        self.talk = ChatState::of(&start);
+        let opened = OpenedSession {
+            origin: SessionOrigin::Here {
                 session: self.talk.is_stored.then_some(start.session),
             },
             history: start.history,
             model: start.model,
             workspace: start.workspace.display().to_string(),
         };
-        self.say(Notice::Opened(Box::new(opened))).await;
-        self.partner = Some(Partner::agent(start.setup));
-        self.pass_notes().await;
+        self.say(UiNotice::Opened(Box::new(opened))).await;
+        self.partner = Some(ChatPeer::agent(start.setup));
+        self.forward_notes().await;
     }
 
-    async fn pass_on(&mut self, heard: Heard) {
+    async fn forward_item(&mut self, heard: PeerItem) {
         let notice = match heard {
-            Heard::Event(event) => {
+            PeerItem::Event(event) => {
                 self.learn(&event);
-                Notice::Event(event)
+                UiNotice::Event(event)
             }
-            Heard::Remark(Remark::Said(text)) => Notice::Said(text),
-            Heard::Remark(Remark::Failed { what, hint }) => Notice::Failed { what, hint },
-            Heard::Remark(Remark::Rests) => return,
-            Heard::Ended(ended) => {
+            PeerItem::Remark(PeerRemark::Said(text)) => UiNotice::Said(text),
+            PeerItem::Remark(PeerRemark::Failed { what, hint }) => UiNotice::Failed { what, hint },
+            PeerItem::Remark(PeerRemark::Rests) => return,
+            PeerItem::Ended(ended) => {
                 self.partner = None;
                 let complaint = match ended {
                     Err(complaint) => complaint,
-                    Ok(()) => Complaint::new(1, "the session ended early"),
+                    Ok(()) => CliError::new(1, "the session ended early"),
                 };
                 let (what, hint) = complaint.into_parts();
-                Notice::Lost { what, hint }
+                UiNotice::Lost { what, hint }
             }
         };
         self.say(notice).await;
@@ -131,49 +131,52 @@ impl<'a> Host<'a> {
         self.desk.use_model(self.talk.chosen_model.as_deref());
         if let Some(rule) = rule {
             let flags = &self.desk.chat.store;
-            let kept = errand::keep(rules_file(flags), self.talk.workspace.clone(), rule);
-            self.look_up(async { Ok(Notice::Said(kept.await?)) });
+            let kept = lookups::keep(rules_file(flags), self.talk.workspace.clone(), rule);
+            self.spawn_lookup(async { Ok(UiNotice::Said(kept.await?)) });
         }
     }
 
     /// Starts a lookup; the result goes to the UI.
-    pub(super) fn look_up<F>(&mut self, work: F)
+    pub(super) fn spawn_lookup<F>(&mut self, work: F)
     where
-        F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
+        F: Future<Output = Result<UiNotice, CliError>> + Send + 'static,
     {
-        self.errands.spawn(answer(self.notices.clone(), work));
+        self.errands.spawn(send_result(self.notices.clone(), work));
     }
 
     /// The same, for a request to a server.
     pub(super) fn call<F>(&mut self, work: F)
     where
-        F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
+        F: Future<Output = Result<UiNotice, CliError>> + Send + 'static,
     {
-        self.calls.spawn(answer(self.notices.clone(), work));
+        self.calls.spawn(send_result(self.notices.clone(), work));
     }
 
     /// Passes on notes that would have been printed on the terminal.
-    pub(super) async fn pass_notes(&self) {
-        for note in self.notes.take() {
-            self.say(answers::note(&note)).await;
+    pub(super) async fn forward_notes(&self) {
+        for note_notice in self.notes.take() {
+            self.say(answers::note_notice(&note_notice)).await;
         }
     }
 
-    pub(super) async fn say(&self, notice: Notice) {
+    pub(super) async fn say(&self, notice: UiNotice) {
         // A UI that has ended does not receive it; the next request reports that.
         self.notices.send(notice).await;
     }
 }
 
 /// Never resolves when there is no partner.
-async fn hear(partner: &mut Option<Partner>) -> Heard {
+async fn next_peer_item(partner: &mut Option<ChatPeer>) -> PeerItem {
     match partner {
         Some(partner) => partner.hear().await,
         None => std::future::pending().await,
     }
 }
 
-async fn answer(notices: Notices, work: impl Future<Output = Result<Notice, Complaint>>) {
-    let notice = work.await.unwrap_or_else(answers::failed);
+async fn send_result(
+    notices: NoticeSender,
+    work: impl Future<Output = Result<UiNotice, CliError>>,
+) {
+    let notice = work.await.unwrap_or_else(answers::error_notice);
     notices.send(notice).await;
 }

@@ -2,44 +2,44 @@
 
 use std::path::PathBuf;
 
-use protocol::{Command, SessionId};
-use tui::{Notice, Opened, Origin, Preview, Request};
+use protocol::{AgentCommand, SessionId};
+use tui::{OpenedSession, SessionOrigin, SessionPreview, UiNotice, UiRequest};
 
-use super::super::errand;
-use super::super::partner::Partner;
-use super::super::remote::Server;
-use super::super::talk::Talk;
+use super::super::chat_peer::ChatPeer;
+use super::super::chat_state::ChatState;
+use super::super::lookups;
+use super::super::remote::ServerClient;
 use super::answers;
-use super::host::Host;
-use crate::complaint::Complaint;
+use super::host::UiHost;
+use crate::cli_error::CliError;
 
-impl Host<'_> {
+impl UiHost<'_> {
     /// Handles a request, or reports why it failed.
-    pub(super) async fn obey(&mut self, request: Request) {
+    pub(super) async fn obey(&mut self, request: UiRequest) {
         let done = match request {
-            Request::Agent(command) => self.command(command),
-            Request::New => self.begin().await,
-            Request::Load(name) => self.load(&name).await,
-            Request::Fork => self.fork().await,
-            Request::Follow(name) => self.follow(&name).await,
-            Request::Sessions { words } => self.sessions(words),
-            Request::Preview(session) => self.preview(session),
-            Request::Attach(path) => self.attach(path),
-            Request::Export(path) => self.export(path),
-            Request::Models => self.models(),
-            Request::Jobs => self.jobs(),
+            UiRequest::Agent(command) => self.command(command),
+            UiRequest::New => self.begin().await,
+            UiRequest::Load(name) => self.load(&name).await,
+            UiRequest::Fork => self.fork().await,
+            UiRequest::Follow(name) => self.follow(&name).await,
+            UiRequest::Sessions { words } => self.sessions(words),
+            UiRequest::Preview(session) => self.preview(session),
+            UiRequest::Attach(path) => self.attach(path),
+            UiRequest::Export(path) => self.export(path),
+            UiRequest::Models => self.models(),
+            UiRequest::Jobs => self.jobs(),
             // Handled by the caller.
-            Request::Quit => Ok(()),
+            UiRequest::Quit => Ok(()),
         };
         if let Err(complaint) = done {
-            self.say(answers::failed(complaint)).await;
+            self.say(answers::error_notice(complaint)).await;
         }
-        self.pass_notes().await;
+        self.forward_notes().await;
     }
 
-    fn command(&mut self, command: Command) -> Result<(), Complaint> {
+    fn command(&mut self, command: AgentCommand) -> Result<(), CliError> {
         let Some(partner) = &mut self.partner else {
-            return Err(Complaint::usage("there is no session")
+            return Err(CliError::usage("there is no session")
                 .hint("`/clear` starts a new session, `/load` opens another".to_owned()));
         };
         self.talk.ask(&command);
@@ -47,17 +47,17 @@ impl Host<'_> {
         Ok(())
     }
 
-    async fn begin(&mut self) -> Result<(), Complaint> {
+    async fn begin(&mut self) -> Result<(), CliError> {
         let start = self.desk.begin(None).await?;
         self.switch(start).await;
         Ok(())
     }
 
-    async fn load(&mut self, name: &str) -> Result<(), Complaint> {
+    async fn load(&mut self, name: &str) -> Result<(), CliError> {
         let session = self.desk.named(name).await?;
         if self.talk.session.as_ref() == Some(&session) && self.partner.is_some() {
             let text = format!("session {session} is already open");
-            self.say(Notice::Said(text)).await;
+            self.say(UiNotice::Said(text)).await;
             return Ok(());
         }
         let start = self.desk.load(Some(session.as_str())).await?;
@@ -65,20 +65,20 @@ impl Host<'_> {
         Ok(())
     }
 
-    async fn fork(&mut self) -> Result<(), Complaint> {
+    async fn fork(&mut self) -> Result<(), CliError> {
         let session = self.talk.stored()?;
         let start = self.desk.fork(&session).await?;
         self.switch(start).await;
         Ok(())
     }
 
-    async fn follow(&mut self, name: &str) -> Result<(), Complaint> {
+    async fn follow(&mut self, name: &str) -> Result<(), CliError> {
         let server = self.server()?;
         let job = server.find(name).await?;
         self.end_talk().await;
-        self.talk = Talk::default();
-        let opened = Opened {
-            origin: Origin::Job {
+        self.talk = ChatState::default();
+        let opened = OpenedSession {
+            origin: SessionOrigin::Job {
                 job: job.id,
                 server: server.address().to_owned(),
             },
@@ -86,62 +86,62 @@ impl Host<'_> {
             model: job.model.clone().unwrap_or_default(),
             workspace: "/workspace".to_owned(),
         };
-        self.say(Notice::Opened(Box::new(opened))).await;
-        self.partner = Some(Partner::follower(|ends| server.follow(job, ends)));
+        self.say(UiNotice::Opened(Box::new(opened))).await;
+        self.partner = Some(ChatPeer::follower(|ends| server.follow(job, ends)));
         Ok(())
     }
 
-    fn sessions(&mut self, words: String) -> Result<(), Complaint> {
+    fn sessions(&mut self, words: String) -> Result<(), CliError> {
         let store = self.desk.store.clone();
-        self.look_up(async move {
-            let found = errand::sessions(&store, &words).await?;
+        self.spawn_lookup(async move {
+            let found = lookups::sessions(&store, &words).await?;
             let rows = found.into_iter().map(answers::session_row).collect();
-            Ok(Notice::Sessions { words, rows })
+            Ok(UiNotice::Sessions { words, rows })
         });
         Ok(())
     }
 
-    fn preview(&mut self, session: SessionId) -> Result<(), Complaint> {
+    fn preview(&mut self, session: SessionId) -> Result<(), CliError> {
         let store = self.desk.store.clone();
-        self.look_up(async move {
-            let text = errand::preview(&store, &session).await?;
-            Ok(Notice::Preview(Preview { session, text }))
+        self.spawn_lookup(async move {
+            let text = lookups::preview(&store, &session).await?;
+            Ok(UiNotice::Preview(SessionPreview { session, text }))
         });
         Ok(())
     }
 
-    fn attach(&mut self, path: PathBuf) -> Result<(), Complaint> {
-        self.look_up(answers::picture(path, self.talk.workspace.clone()));
+    fn attach(&mut self, path: PathBuf) -> Result<(), CliError> {
+        self.spawn_lookup(answers::picture(path, self.talk.workspace.clone()));
         Ok(())
     }
 
-    fn export(&mut self, path: Option<PathBuf>) -> Result<(), Complaint> {
+    fn export(&mut self, path: Option<PathBuf>) -> Result<(), CliError> {
         let session = self.talk.stored()?;
         let store = self.desk.store.clone();
-        self.look_up(async move {
-            let path = errand::export(&store, &session, path.as_deref()).await?;
-            Ok(Notice::Said(format!("written to `{}`", path.display())))
+        self.spawn_lookup(async move {
+            let path = lookups::export(&store, &session, path.as_deref()).await?;
+            Ok(UiNotice::Said(format!("written to `{}`", path.display())))
         });
         Ok(())
     }
 
-    fn models(&mut self) -> Result<(), Complaint> {
-        let names = errand::models(&self.desk.settings()?);
-        self.look_up(async move { Ok(Notice::Models(names)) });
+    fn models(&mut self) -> Result<(), CliError> {
+        let names = lookups::model_names(&self.desk.settings()?);
+        self.spawn_lookup(async move { Ok(UiNotice::Models(names)) });
         Ok(())
     }
 
-    fn jobs(&mut self) -> Result<(), Complaint> {
+    fn jobs(&mut self) -> Result<(), CliError> {
         let server = self.server()?;
         self.call(async move {
             let jobs = server.jobs().await?;
             let rows = jobs.into_iter().map(answers::job_row).collect();
-            Ok(Notice::Jobs(rows))
+            Ok(UiNotice::Jobs(rows))
         });
         Ok(())
     }
 
-    fn server(&self) -> Result<Server, Complaint> {
-        Server::of(&self.desk.settings()?)
+    fn server(&self) -> Result<ServerClient, CliError> {
+        ServerClient::of(&self.desk.settings()?)
     }
 }

@@ -1,12 +1,12 @@
 //! A document with everything in it, at three widths.
 
-use super::shown;
+use super::rendered;
 
 const DOCUMENT: &str = include_str!("document.md");
 
 #[test]
 fn at_40_columns() {
-    insta::assert_snapshot!(shown(DOCUMENT, 40), @r"
+    insta::assert_snapshot!(rendered(DOCUMENT, 40), @r"
     Moving the parser to its own crate
 
     The change touches three files and keeps
@@ -87,7 +87,7 @@ fn at_40_columns() {
 
 #[test]
 fn at_80_columns() {
-    insta::assert_snapshot!(shown(DOCUMENT, 80), @r"
+    insta::assert_snapshot!(rendered(DOCUMENT, 80), @r"
     Moving the parser to its own crate
 
     The change touches three files and keeps the public interface as it was. See
@@ -151,7 +151,7 @@ fn at_80_columns() {
 
 #[test]
 fn at_120_columns() {
-    insta::assert_snapshot!(shown(DOCUMENT, 120), @r"
+    insta::assert_snapshot!(rendered(DOCUMENT, 120), @r"
     Moving the parser to its own crate
 
     The change touches three files and keeps the public interface as it was. See crates/parser/src/lib.rs and the design

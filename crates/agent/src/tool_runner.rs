@@ -1,0 +1,172 @@
+//! Runs tool calls: those that only read run concurrently, those that change things one by one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
+use protocol::{BackgroundJob, Block, CallId, EventKind};
+use sandbox::{Sandbox, SandboxError};
+use tokio_util::sync::CancellationToken;
+use tools::{OutputStore, ToolAccess, ToolContext, ToolError, ToolOutput, ToolSet};
+
+use crate::approval_broker::ApprovalBroker;
+use crate::background::BackgroundWatcher;
+use crate::event_log::EventSender;
+use crate::live_output::LiveOutput;
+use crate::permission::{is_denial, permit};
+use crate::step::ToolCall;
+
+/// How long a tool may take to return its partial result after it was told to stop.
+const STOP_GRACE_PERIOD: Duration = Duration::from_millis(100);
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct EndedCall {
+    pub(crate) call: CallId,
+    pub(crate) output: ToolOutput,
+    pub(crate) millis: u64,
+    /// Whether a rule or the user denied it, so that it was not run.
+    pub(crate) denied: bool,
+    /// The sandbox failed while it ran.
+    pub(crate) broke: Option<SandboxError>,
+}
+
+/// What calls are run with.
+pub(crate) struct ToolRunner<'a> {
+    pub(crate) tools: &'a ToolSet,
+    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) outputs: &'a dyn OutputStore,
+    pub(crate) teller: &'a EventSender,
+    /// Watches background commands; `None` in a replay.
+    pub(crate) background: Option<&'a BackgroundWatcher>,
+    /// Applies the rules; `None` in a replay.
+    pub(crate) person: Option<&'a Arc<ApprovalBroker>>,
+    pub(crate) stop: &'a CancellationToken,
+}
+
+/// Splits calls into batches that may run concurrently: adjacent calls that only read, or one other.
+pub(crate) fn split_into_batches<'a>(
+    tools: &ToolSet,
+    calls: &'a [ToolCall],
+) -> Vec<&'a [ToolCall]> {
+    calls
+        .chunk_by(|one, other| !changes(tools, one) && !changes(tools, other))
+        .collect()
+}
+
+/// Whether a call may change anything.
+pub(crate) fn changes(tools: &ToolSet, call: &ToolCall) -> bool {
+    let tool = tools.find(&call.name).filter(|_| call.broken.is_none());
+    tool.is_some_and(|tool| tool.access() == ToolAccess::Changes)
+}
+
+impl ToolRunner<'_> {
+    /// Runs a batch. Yields calls as they end, in any order.
+    pub(crate) fn run<'b>(
+        &'b self,
+        batch: &'b [ToolCall],
+    ) -> impl futures_util::Stream<Item = EndedCall> + 'b {
+        let running: FuturesUnordered<_> = batch.iter().map(|call| self.call(call)).collect();
+        running.map(|ended| ended)
+    }
+
+    async fn call(&self, call: &ToolCall) -> EndedCall {
+        let permitted = self.permit(call).await;
+        let denied = permitted.as_ref().is_err_and(|why| is_denial(why));
+        let begun = Instant::now();
+        let outcome = match permitted {
+            Ok(()) => self.execute(call).await,
+            Err(why) => Ok(error_output(why)),
+        };
+        let (output, broke) = match outcome {
+            Ok(output) => (output, None),
+            Err(ToolError::Broken(error)) => (ToolOutput::default(), Some(error)),
+            Err(error) => (error_output(error.to_string()), None),
+        };
+        EndedCall {
+            call: call.id.clone(),
+            output,
+            millis: begun.elapsed().as_millis() as u64,
+            denied,
+            broke,
+        }
+    }
+
+    /// Checks a runnable call against the rules. The time that a user takes to answer does not count as the
+    /// call's.
+    async fn permit(&self, call: &ToolCall) -> Result<(), String> {
+        let can_run = call.broken.is_none() && self.tools.find(&call.name).is_some();
+        match self.person.filter(|_| can_run) {
+            Some(person) => permit(person, &call.name, &call.input, self.stop).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn execute(&self, call: &ToolCall) -> Result<ToolOutput, ToolError> {
+        if let Some(why) = &call.broken {
+            return Ok(error_output(format!("Not run: {why}")));
+        }
+        let Some(tool) = self.tools.find(&call.name) else {
+            let names: Vec<&str> = self.tools.names().collect();
+            let text = format!(
+                "there is no tool `{}`; there are {}",
+                call.name,
+                names.join(", ")
+            );
+            return Err(ToolError::Refused(text));
+        };
+        if self.stop.is_cancelled() {
+            return Ok(error_output("Not run: the user interrupted the turn."));
+        }
+        self.teller
+            .tell(EventKind::ToolStarted {
+                call: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone(),
+                summary: tool.summary(&call.input),
+            })
+            .await;
+        let live = LiveOutput::new(self.teller, &call.id);
+        let print = |bytes: &[u8], is_error: bool| live.print(bytes, is_error);
+        let since = Timestamp::now();
+        let background = |job: u32, command: &str| {
+            if let Some(background) = self.background {
+                background.begin(BackgroundJob {
+                    job,
+                    call: call.id.clone(),
+                    command: command.to_owned(),
+                    since,
+                    tail: String::new(),
+                    ending: None,
+                });
+            }
+        };
+        let context = ToolContext {
+            sandbox: &self.sandbox,
+            cancel: self.stop,
+            print: &print,
+            background: &background,
+            outputs: self.outputs,
+        };
+        let stopped = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(STOP_GRACE_PERIOD).await;
+        };
+        tokio::select! {
+            biased;
+            outcome = tool.run(call.input.clone(), context) => outcome,
+            () = stopped => Ok(error_output("Interrupted by the user before it ended.")),
+            never = live.send_pending() => match never {},
+        }
+    }
+}
+
+pub(crate) fn error_output(text: impl Into<String>) -> ToolOutput {
+    ToolOutput {
+        content: vec![Block::text(text)],
+        is_error: true,
+        ..ToolOutput::default()
+    }
+}

@@ -1,0 +1,140 @@
+//! Queries about the workspace, answered during and between turns. Changes nothing and records nothing.
+//! Entry type: [`WorkspaceQueries`].
+
+use std::sync::Arc;
+
+use protocol::EventKind;
+use sandbox::request::{ByteString, FileKind, ListRequest};
+use sandbox::{Sandbox, SandboxError};
+use store::SessionStore;
+use tokio::task::JoinSet;
+
+use crate::baseline::Baseline;
+use crate::checkpoint::MAX_CHECKPOINT_FILES;
+use crate::differences::WorkspaceComparison;
+use crate::error::AgentError;
+use crate::event_log::EventSender;
+use crate::sandbox_access::SandboxAccess;
+use crate::session::Session;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkspaceQuery {
+    /// The files of the workspace.
+    Files,
+    /// What the session has changed.
+    Differences,
+}
+
+/// The queries that are being answered.
+#[derive(Debug)]
+pub(crate) struct WorkspaceQueries {
+    desk: QueryContext,
+    tasks: JoinSet<()>,
+}
+
+/// What a query needs.
+#[derive(Debug, Clone)]
+struct QueryContext {
+    teller: EventSender,
+    store: SessionStore,
+    baseline: Arc<Baseline>,
+    visits: SandboxAccess,
+}
+
+impl Session {
+    pub(crate) fn inquiries(&self) -> WorkspaceQueries {
+        WorkspaceQueries {
+            desk: QueryContext {
+                teller: self.teller.clone(),
+                store: self.store.clone(),
+                baseline: self.baseline.clone(),
+                visits: self.cell.visits(),
+            },
+            tasks: JoinSet::new(),
+        }
+    }
+}
+
+impl WorkspaceQueries {
+    pub(crate) fn ask(&mut self, inquiry: WorkspaceQuery) {
+        // Reaps finished tasks.
+        while self.tasks.try_join_next().is_some() {}
+        let desk = self.desk.clone();
+        self.tasks.spawn(desk.answer(inquiry));
+    }
+
+    /// Waits for all answers. Cancel safe.
+    pub(crate) async fn answered(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    pub(crate) async fn end(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+impl QueryContext {
+    async fn answer(mut self, inquiry: WorkspaceQuery) {
+        while let Some(visit) = self.visits.enter().await {
+            let looked = visit.spend(async |sandbox| match inquiry {
+                WorkspaceQuery::Files => Ok(files(sandbox).await?),
+                WorkspaceQuery::Differences => self.differences(sandbox).await,
+            });
+            match looked.await {
+                Some(Ok(answer)) => return self.teller.tell(answer).await,
+                Some(Err(error)) => {
+                    let reason = format!("{}: {error}", inquiry.failed());
+                    return self.teller.tell(EventKind::CommandRefused { reason }).await;
+                }
+                // The sandbox ended: retry in its replacement, if there is one.
+                None => {}
+            }
+        }
+    }
+
+    async fn differences(&self, sandbox: &Sandbox) -> Result<EventKind, AgentError> {
+        let Some(first) = self.baseline.first() else {
+            return Ok(EventKind::Differs {
+                changes: Vec::new(),
+                left_out: 0,
+            });
+        };
+        let comparison = WorkspaceComparison {
+            sandbox,
+            store: &self.store,
+            session: self.teller.session(),
+            known: self.baseline.known(),
+        };
+        let (changes, left_out) = comparison.with(&first).await?;
+        Ok(EventKind::Differs { changes, left_out })
+    }
+}
+
+impl WorkspaceQuery {
+    fn failed(self) -> &'static str {
+        match self {
+            Self::Files => "cannot list the files",
+            Self::Differences => "cannot compare the files",
+        }
+    }
+}
+
+async fn files(sandbox: &Sandbox) -> Result<EventKind, SandboxError> {
+    let request = ListRequest {
+        path: ByteString::from(""),
+        depth: u32::MAX,
+        ignore: true,
+        hidden: true,
+        // With a glob, folders are left out.
+        globs: vec!["*".to_owned()],
+        limit: MAX_CHECKPOINT_FILES,
+    };
+    let (entries, is_cut) = sandbox.list(request).await?.collect().await?;
+    let files = entries.iter().filter(|entry| entry.kind != FileKind::Other);
+    // A guest may send more entries than requested.
+    let paths = files.take(MAX_CHECKPOINT_FILES as usize);
+    Ok(EventKind::Files {
+        paths: paths.map(|entry| entry.path.to_string()).collect(),
+        is_cut,
+    })
+}

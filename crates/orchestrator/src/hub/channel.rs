@@ -1,0 +1,127 @@
+//! The channel between a job's worker and its followers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use protocol::job::{Job, JobId};
+use protocol::{Event, EventKind};
+use tokio::sync::broadcast;
+use tracing::error;
+
+use super::JobChannels;
+use super::tail::DeltaTail;
+use crate::app::JobUpdate;
+
+/// Updates that a follower may lag behind; then it reads from the store.
+const MAX_LAG_UPDATES: usize = 512;
+
+/// Broadcasts updates of one job. Exists while it is referenced by a worker or a follower.
+#[derive(Debug)]
+pub(crate) struct JobChannel {
+    pub(super) id: JobId,
+    pub(super) rooms: Weak<JobChannels>,
+    live: Mutex<ChannelState>,
+    told: broadcast::Sender<JobUpdate>,
+}
+
+#[derive(Debug, Default)]
+struct ChannelState {
+    /// Sequence number of the last persistent event published here.
+    seq: u64,
+    tail: DeltaTail,
+    /// Revision of the job record that was published last.
+    revision: Option<u64>,
+}
+
+/// The start of a subscription: everything after `seq` is in `tail` or comes through `updates`.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) seq: u64,
+    pub(crate) tail: Vec<JobUpdate>,
+    pub(crate) told: broadcast::Receiver<JobUpdate>,
+}
+
+impl JobChannel {
+    pub(super) fn new(id: JobId, rooms: Weak<JobChannels>) -> Self {
+        Self {
+            id,
+            rooms,
+            live: Mutex::default(),
+            told: broadcast::channel(MAX_LAG_UPDATES).0,
+        }
+    }
+
+    /// Starts after sequence number `seq`, the end of the session.
+    pub(crate) fn begin(&self, seq: u64) {
+        let mut live = self.live();
+        live.seq = seq;
+        live.tail.clear();
+    }
+
+    pub(crate) fn join(&self) -> Subscription {
+        // Hold the lock, so that nothing is published between the tail and the subscription.
+        let live = self.live();
+        Subscription {
+            seq: live.seq,
+            tail: live.tail.events().filter_map(told).collect(),
+            told: self.told.subscribe(),
+        }
+    }
+
+    /// Publishes an event. A persistent event must already be in the store.
+    pub(crate) fn tell(&self, event: &Event) {
+        let mut live = self.live();
+        match event.seq {
+            Some(seq) => {
+                live.seq = seq;
+                live.tail.clear();
+            }
+            None => live.tail.push(event),
+        }
+        // Skip the JSON if there are no receivers.
+        if self.told.receiver_count() > 0
+            && let Some(told) = told(event)
+        {
+            let _ = self.told.send(told);
+        }
+    }
+
+    /// Publishes a job's record, unless a later one was published already.
+    pub(crate) fn tell_job(&self, job: &Job) {
+        let mut live = self.live();
+        if live.revision < Some(job.revision) {
+            live.revision = Some(job.revision);
+            let _ = self.told.send(JobUpdate::Job(Arc::new(job.clone())));
+        }
+    }
+
+    fn live(&self) -> MutexGuard<'_, ChannelState> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for JobChannel {
+    fn drop(&mut self) {
+        if let Some(rooms) = self.rooms.upgrade() {
+            rooms.remove_dead(self.id);
+        }
+    }
+}
+
+/// Converts an event to the update that followers receive.
+pub(crate) fn told(event: &Event) -> Option<JobUpdate> {
+    let ends_turn = match &event.kind {
+        EventKind::TurnEnded { turn, .. } => Some(*turn),
+        _ => None,
+    };
+    match serde_json::to_string(event) {
+        Ok(json) => Some(JobUpdate::Event {
+            seq: event.seq,
+            ends_turn,
+            json: json.into(),
+        }),
+        Err(error) => {
+            error!(%error, "event cannot be written as JSON");
+            None
+        }
+    }
+}
