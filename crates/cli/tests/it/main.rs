@@ -15,6 +15,7 @@ mod chat_terminal;
 mod choice_of_walls;
 mod demo;
 mod doctor;
+mod documents;
 mod endings;
 mod escapes;
 mod exec;
