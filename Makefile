@@ -34,12 +34,18 @@ test-real-model: ## test the model clients with a real, small model; fetches it 
 	@scripts/test-real-model
 
 .PHONY: check
-check: ## formatting, lints, documentation, layers and headers
+check: ## formatting, lints, documentation, layers, headers, names, sizes and commit subjects
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="$(DOC_LINTS)" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	@scripts/check-layers
 	@scripts/check-headers
+	@scripts/check-names --self-test
+	@scripts/check-names
+	@scripts/check-sizes --self-test
+	@scripts/check-sizes
+	@scripts/check-commits --self-test
+	@scripts/check-commits
 
 .PHONY: bench
 bench: ## measure sandboxes beside bwrap, runc, podman, runsc and others, the agent, the server and the UI; writes bench.json
