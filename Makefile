@@ -61,6 +61,11 @@ soak: ## SOAK_CALLS (10000) commands with random kills of every process of a san
 fuzz: ## fuzz what reads the guest's bytes, FUZZ_SECONDS (60) for each target
 	@scripts/fuzz $(FUZZ_SECONDS)
 
+.PHONY: screenshots
+screenshots: ## the pictures in docs/images, from the real program with a scripted model
+	cargo build --release --locked
+	@scripts/screenshots
+
 .PHONY: deny
 deny: ## licences, sources and advisories of all dependencies (needs cargo-deny)
 	cargo deny --workspace check
