@@ -33,6 +33,8 @@ enum BreakerState {
     },
     HalfOpen {
         probe: JobId,
+        /// Number of the claim, since a requeued job may be claimed again before its first worker is gone.
+        epoch: u32,
         wait: Duration,
     },
 }
@@ -108,13 +110,17 @@ impl Breakers {
     }
 
     /// Records a claim. If the breaker is open, this job becomes the probe.
-    pub(crate) fn claimed(&self, provider: &str, job: JobId) {
+    pub(crate) fn claimed(&self, provider: &str, job: JobId, epoch: u32) {
         let mut states = self.states();
         if let Some(state) = states.get_mut(provider)
             && let BreakerState::Open { wait, .. } = *state
         {
             info!(provider, %job, "asking a failing provider again");
-            *state = BreakerState::HalfOpen { probe: job, wait };
+            *state = BreakerState::HalfOpen {
+                probe: job,
+                epoch,
+                wait,
+            };
         }
     }
 
@@ -151,7 +157,7 @@ impl Breakers {
                 }
                 self.settings.first_wait
             }
-            BreakerState::HalfOpen { probe, wait } if *probe == job => {
+            BreakerState::HalfOpen { probe, wait, .. } if *probe == job => {
                 (*wait * 2).min(self.settings.longest_wait)
             }
             // The job was already running when the breaker opened.
@@ -166,11 +172,15 @@ impl Breakers {
 
     /// Records that a worker has left its job. True if the job was an undecided probe: then a new
     /// probe is due.
-    pub(crate) fn left(&self, job: JobId) -> bool {
+    pub(crate) fn left(&self, job: JobId, epoch: u32) -> bool {
         let mut is_due = false;
         for state in self.states().values_mut() {
-            if let BreakerState::HalfOpen { probe, wait } = *state
-                && probe == job
+            if let BreakerState::HalfOpen {
+                probe,
+                epoch: claimed,
+                wait,
+            } = *state
+                && (probe, claimed) == (job, epoch)
             {
                 let until = Instant::now();
                 *state = BreakerState::Open { until, wait };
@@ -229,20 +239,21 @@ mod tests {
         for seconds in [5, 10, 12, 12] {
             tokio::time::advance(Duration::from_secs(seconds)).await;
             assert!(!breakers.is_blocked("a"), "a probe is due");
-            breakers.claimed("a", job(5));
+            breakers.claimed("a", job(5), 1);
             assert!(breakers.is_blocked("a"), "one at a time");
             assert_eq!(breakers.outages(), [outage(Duration::ZERO)]);
             breakers.failed("a", job(4));
             assert_eq!(breakers.next_probe(), None, "the probe alone decides");
             breakers.failed("a", job(5));
-            assert!(!breakers.left(job(5)));
+            assert!(!breakers.left(job(5), 1));
             assert!(breakers.is_blocked("a"));
         }
         tokio::time::advance(Duration::from_secs(12)).await;
-        breakers.claimed("a", job(6));
-        assert!(breakers.left(job(6)), "it was cancelled before it asked");
+        breakers.claimed("a", job(6), 2);
+        assert!(!breakers.left(job(6), 1), "its earlier claim says nothing");
+        assert!(breakers.left(job(6), 2), "it was cancelled before it asked");
         assert!(!breakers.is_blocked("a"));
-        breakers.claimed("a", job(7));
+        breakers.claimed("a", job(7), 1);
         assert!(breakers.answered("a"));
         assert!(!breakers.is_blocked("a"));
         assert!(!breakers.has_outage());

@@ -197,12 +197,12 @@ impl Dispatcher {
         let provider = parts
             .models
             .provider_or_default(job.request.model.as_deref());
-        parts.breakers.claimed(&provider, job.id);
+        parts.breakers.claimed(&provider, job.id, claimed.epoch);
         let change = JobChange::Claim { session };
         let outcome = parts.try_change(&mut job, change, None).await;
         if !matches!(outcome, Ok(true)) {
             parts.roster.leave(job.id, claimed.epoch);
-            parts.breakers.left(job.id);
+            parts.breakers.left(job.id, claimed.epoch);
         }
         match outcome {
             Ok(true) => {}
@@ -234,7 +234,7 @@ impl Dispatcher {
         let parts = &self.parts;
         parts.roster.leave(job.id, job.epoch);
         parts.disk.release_grant(job.id);
-        if parts.breakers.left(job.id) {
+        if parts.breakers.left(job.id, job.epoch) {
             parts.loads.wake_deferred();
         }
         if left == WorkerExit::Queued {
