@@ -6,11 +6,12 @@ use std::rc::Rc;
 use ignore::overrides::{Override, OverrideBuilder};
 use link::Stream;
 use link::request::{Batch, ByteString, FileKind, GuestResult, ListEntry, ListRequest, Truncated};
+use nix::errno::Errno;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::files::kind_of;
-use crate::refusal::{PathContext, refuse_with};
+use crate::refusal::{PathContext, refuse, refuse_with};
 use crate::session::Guest;
 use crate::walk::{SkipPolicy, Walk};
 
@@ -99,6 +100,13 @@ pub(crate) async fn batches<T: Serialize + Send + 'static>(
     produce: impl FnOnce(&mut BatchSender<T>) -> GuestResult<Truncated> + Send + 'static,
 ) {
     let (channel, mut batches) = mpsc::channel(4);
+    let (mut sender, mut receiver) = stream.split();
+    if !guest.workers.ensure_thread() {
+        // Without a thread of its own, `produce` would wait for this task to receive its batches.
+        let refusal = refuse("read folders", Errno::EAGAIN);
+        let _ = sender.send(&Batch::<T>::Done(Err(refusal))).await;
+        return;
+    }
     guest.workers.submit(move || {
         let mut out = BatchSender {
             channel,
@@ -111,7 +119,6 @@ pub(crate) async fn batches<T: Serialize + Send + 'static>(
         }
         let _ = out.channel.blocking_send(Batch::Done(outcome));
     });
-    let (mut sender, mut receiver) = stream.split();
     loop {
         tokio::select! {
             batch = batches.recv() => match batch {

@@ -106,8 +106,8 @@ impl Workers {
     }
 
     /// Starts one more thread if all are busy and the maximum is not reached. Returns whether there is a
-    /// thread.
-    fn ensure_thread(&self) -> bool {
+    /// thread: commands may have used up the processes of the sandbox before the first one was needed.
+    pub(crate) fn ensure_thread(&self) -> bool {
         if *self.threads.borrow() < MAX_THREADS && self.shared.lock().idle == 0 {
             self.add_thread();
         }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
+use sandbox::request::{ByteString, ListRequest};
 use sandbox::{LimitEnforcement, LimitEnforcer, LimitKind, SandboxSpec};
 
 use crate::attack::{Attack, AttackOutcome, CheckResult, DriverFuture, ExpectedEnd};
@@ -182,10 +183,29 @@ async fn files_answer(scene: &AttackFixture) -> CheckResult {
     Ok(())
 }
 
+/// A listing needs a thread of the guest. It is refused if there is no process left for one, and the guest
+/// continues.
+async fn listing_answers(scene: &AttackFixture) -> CheckResult {
+    let request = ListRequest {
+        path: ByteString::from("."),
+        depth: 1,
+        ignore: false,
+        hidden: false,
+        globs: Vec::new(),
+        limit: 10,
+    };
+    let listing = async { scene.sandbox().list(request).await?.collect().await };
+    match within("list", listing).await {
+        Err(refused) if !refused.contains("cannot read folders") => Err(refused),
+        _ => Ok(()),
+    }
+}
+
 fn fork_bomb(scene: &AttackFixture) -> DriverFuture<'_> {
     Box::pin(async move {
         let (running, outcome) = scene.start("fork-bomb", &[], "FULL").await?;
         count_processes(scene).await?;
+        listing_answers(scene).await?;
         files_answer(scene).await?;
         count_processes(scene).await?;
         within("kill", running.remote().signal(libc::SIGKILL)).await?;
