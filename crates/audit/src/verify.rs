@@ -266,11 +266,11 @@ impl ChainCheck {
             (false, 1, _) => Some(AuditProblem::Broken),
             // A file that rotation could not remove may still exist.
             (false, seq, Some(kept)) if kept > 1 && seq <= kept => {
-                self.report.rotated_away = seq - 1;
+                self.report.rotated_away = seq.saturating_sub(1);
                 None
             }
             (false, seq, Some(kept)) => Some(AuditProblem::FilesRemoved {
-                records: seq - kept,
+                records: seq.saturating_sub(kept),
             }),
             (false, _, None) => Some(AuditProblem::NotTheFirst),
         }
