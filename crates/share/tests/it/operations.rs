@@ -251,6 +251,13 @@ fn names_and_links() {
         check("too long a name", prepare_nothing, |root| {
             ok(fs::write(root.join("x".repeat(256)), "")?)
         });
+    });
+}
+
+#[test]
+fn renames_and_removals() {
+    run_isolated(|| {
+        umask(Mode::from_raw_mode(0o022));
         check("rename", create_sample_tree, |root| {
             fs::rename(root.join("file"), root.join("folder/moved"))?;
             fs::rename(root.join("folder"), root.join("elsewhere"))?;
