@@ -37,7 +37,7 @@ pub enum AddressClass {
     Transition,
     /// Not assigned.
     Reserved,
-    /// One of the host's own addresses. Only [`crate::class_on_host`] returns this.
+    /// One of the host's own addresses. Only [`crate::classify_on_host`] returns this.
     Own,
     /// Denied by a rule. [`classify`] never returns this.
     Denied,

@@ -1,4 +1,4 @@
-//! The record of an attempt to connect out of the sandbox: a [`Connection`].
+//! The record of an attempt to connect out of the sandbox: a [`ConnectionRecord`].
 //!
 //! Never contains paths, headers or bodies, only the target and the verdict.
 

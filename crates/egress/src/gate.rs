@@ -4,7 +4,7 @@
 //! bounded length, or a public address. A name is never resolved before the answer, because a DNS
 //! query already sends information to the servers of the name. Private, loopback and metadata
 //! addresses are refused without a question, and an approved name does not open such an address
-//! either. Entry type: [`Gate`].
+//! either. Entry type: [`EgressGate`].
 
 use std::fmt;
 use std::future::Future;

@@ -1,7 +1,7 @@
 //! The only way out of a sandbox: an HTTP proxy on byte streams that decides for every connection
 //! whether it is allowed.
 //!
-//! [`serve`] serves one stream. [`Egress`] holds the basis of the decisions: a [`Gate`] with its rules,
+//! [`serve`] serves one stream. [`Egress`] holds the basis of the decisions: a [`EgressGate`] with its rules,
 //! a [`Resolver`], and a callback that is called exactly once for every attempt, allowed or not.
 //!
 //! A name is resolved once, here, and the connection goes to an address that was checked, so later DNS

@@ -2,7 +2,7 @@
 //!
 //! Prepares the machine, sets up native walls inside it, reports that on the control port, and waits. At
 //! this point the host takes a snapshot, and every restored machine resumes here. The next message,
-//! [`Arrival`], sets the clock, seeds the kernel's random number generator and sets the limits. Then the
+//! [`MachineActivation`], sets the clock, seeds the kernel's random number generator and sets the limits. Then the
 //! guest behind the walls starts to serve, as on every other backend. If the message asks for other walls,
 //! they replace the prepared ones. Init reads only the control port and no input from commands.
 //!

@@ -1,5 +1,5 @@
 //! Recipes: TOML files that describe the content of an image. Parsing one reads only the recipe and the
-//! files beside it. [`crate::Store::build`] makes the image.
+//! files beside it. [`crate::ImageStore::build`] makes the image.
 //!
 //! Entry type: [`Recipe`].
 

@@ -1,4 +1,4 @@
-//! A live link: exchange of greetings, then a [`Driver`] that moves frames between a byte stream and
+//! A live link: exchange of greetings, then a [`LinkDriver`] that moves frames between a byte stream and
 //! the mux.
 
 use std::future::{Future, poll_fn};

@@ -6,8 +6,8 @@
 //!
 //! - [`frame`]: bytes to frames and back.
 //! - `mux`: the state of all streams, without I/O: windows, fairness, limits.
-//! - [`connect`]: handshake. Returns a [`Link`] to open streams, an [`Incoming`] to accept them,
-//!   and a [`Driver`] that moves the bytes.
+//! - [`connect`]: handshake. Returns a [`Link`] to open streams, an [`IncomingStreams`] to accept them,
+//!   and a [`LinkDriver`] that moves the bytes.
 //! - [`request`]: all requests that a host can send to a guest.
 
 mod connection;

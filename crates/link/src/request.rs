@@ -1,5 +1,5 @@
 //! All requests that a host can send to a guest. Each request opens its own stream; the first
-//! message on it is a [`Request`], and the variant says what follows in each direction.
+//! message on it is a [`GuestRequest`], and the variant says what follows in each direction.
 //!
 //! Contains only types, no logic.
 
@@ -91,15 +91,15 @@ pub enum GuestRequest {
     SetMode { path: ByteString, mode: u32 },
     /// Describes a path without following a final symlink. Out: `Answer<Metadata>`.
     Stat { path: ByteString },
-    /// Lists a folder. Out: [`Batch`]es of [`Entry`].
+    /// Lists a folder. Out: [`Batch`]es of [`ListEntry`].
     List(ListRequest),
     /// Describes everything below a folder, including hidden and ignored files, sorted by name. Out:
-    /// [`Batch`]es of [`Surveyed`].
+    /// [`Batch`]es of [`SurveyEntry`].
     Survey { path: ByteString, limit: u64 },
-    /// Reports changes below a path until the stream ends. Out: [`Batch`]es of [`Change`]. The first
+    /// Reports changes below a path until the stream ends. Out: [`Batch`]es of [`PathChange`]. The first
     /// one is empty and says that the watch is active.
     Watch { path: ByteString },
-    /// Searches file contents. Out: [`Batch`]es of [`Match`].
+    /// Searches file contents. Out: [`Batch`]es of [`SearchMatch`].
     Search(SearchRequest),
     /// Connects to a loopback port inside the sandbox. Out: `Answer<()>`, then data in both directions.
     Connect { port: u16 },
@@ -175,7 +175,7 @@ pub struct ExecRequest {
     pub program: ExecProgram,
     /// Start folder; the workdir if absent.
     pub cwd: Option<ByteString>,
-    /// Added to [`Settings::env`].
+    /// Added to [`GuestSettings::env`].
     pub env: Vec<(ByteString, ByteString)>,
     /// Whether standard input is the data of this stream; else it is empty.
     pub stdin: bool,
@@ -268,7 +268,7 @@ pub struct ShellProgress {
 /// The last output of a background command, stdout and stderr interleaved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobTail {
-    /// At most [`LONGEST_TAIL`] bytes.
+    /// At most [`MAX_TAIL_BYTES`] bytes.
     pub bytes: Vec<u8>,
     /// Bytes printed in total.
     pub printed: u64,
@@ -276,7 +276,7 @@ pub struct JobTail {
     pub ended: Option<Exit>,
 }
 
-/// Longest [`Tail`] in bytes.
+/// Longest [`JobTail`] in bytes.
 pub const MAX_TAIL_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -334,7 +334,7 @@ pub struct ListRequest {
     pub ignore: bool,
     /// Includes hidden files, except for `.git`.
     pub hidden: bool,
-    /// Globs as in [`Search`]. If there are any, only files are listed.
+    /// Globs as in [`SearchRequest`]. If there are any, only files are listed.
     pub globs: Vec<String>,
     pub limit: u64,
 }
@@ -375,9 +375,9 @@ pub struct SearchRequest {
     pub case_insensitive: bool,
     /// Globs that a file must match; a leading `!` excludes files.
     pub globs: Vec<String>,
-    /// As in [`List`].
+    /// As in [`ListRequest`].
     pub ignore: bool,
-    /// As in [`List`].
+    /// As in [`ListRequest`].
     pub hidden: bool,
     /// Lines of context around each match.
     pub context: u32,

@@ -19,7 +19,7 @@ use crate::request::Batch;
 /// A received unit of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkItem {
-    /// A typed message, still encoded: see [`Item::decode`].
+    /// A typed message, still encoded: see [`LinkItem::decode`].
     Message(Bytes),
     /// Standard input, standard output or file content.
     Data(Bytes),

@@ -1,7 +1,7 @@
 //! Anthropic's Messages API, and servers that speak it.
 //!
 //! Sends requests and reads replies. [`body`] serialises a request, [`stream`] assembles a reply. A
-//! failed request is retried by [`crate::Patient`], not here, with one exception: a request whose
+//! failed request is retried by [`crate::RetryingModel`], not here, with one exception: a request whose
 //! thinking mode is refused is sent again with the other mode. Entry type: [`Anthropic`].
 
 mod body;

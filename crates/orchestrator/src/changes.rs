@@ -1,7 +1,7 @@
 //! What a job changed in its workspace since its start.
 //!
 //! The start is the first checkpoint of the job's session, or an empty workspace for a job without
-//! input. The current state is read through [`crate::tree::Tree`], even while the job runs. The
+//! input. The current state is read through [`crate::tree::UntrustedTree`], even while the job runs. The
 //! number of files, the size of each and the total size of diffs are bounded. Files below `.git`
 //! are ignored.
 

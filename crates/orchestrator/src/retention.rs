@@ -6,7 +6,7 @@
 //! job's size is the disk usage of its files plus its session's events, stored outputs and
 //! checkpoints. It is measured once after each end of the job and cached in its folder; other jobs
 //! are measured in each round. A round starts every ten minutes, and when a job ends and the total
-//! size exceeds the limit. Ages are measured by [`calendar`], which ignores clock jumps. Never
+//! size exceeds the limit. Ages are measured by [`age_clock`], which ignores clock jumps. Never
 //! touches a job that has not ended.
 
 mod age_clock;

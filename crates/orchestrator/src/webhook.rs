@@ -3,7 +3,7 @@
 //! A delivery may arrive twice if the server dies in between; its number is then the same. Sends
 //! only to public addresses, unless the configuration allows others; the address that was checked
 //! is the one that is connected to. Follows no redirects and ignores response bodies. Owners take
-//! turns, and an endpoint that does not respond delays no other: see [`lanes`].
+//! turns, and an endpoint that does not respond delays no other: see [`limiter`].
 
 mod limiter;
 mod post;

@@ -11,7 +11,7 @@
 //! | [`none`] | none | a socket, inherited |
 //!
 //! [`root_entries`] lists the content of `/` for all of them, [`bundle`] turns that into folders and
-//! mounts for external engines, [`contained`] confines a guest behind their walls, [`container`] is
+//! mounts for external engines, [`confined_guest`] confines a guest behind their walls, [`container`] is
 //! shared by Podman and Docker, [`machine`] by all virtual machines, [`child`] waits for processes.
 //! [`auto`] selects a backend.
 

@@ -1,7 +1,7 @@
 //! Opens a store's folder.
 //!
 //! `sessions.db` has the events, `checkpoints.db` the far larger contents of workspaces, and `locks` a file
-//! for each session that is being written. A server's `jobs.db` is in the same folder; see [`crate::Jobs`].
+//! for each session that is being written. A server's `jobs.db` is in the same folder; see [`crate::JobStore`].
 //! Never touches anything outside.
 
 use std::fs::DirBuilder;

@@ -1,7 +1,7 @@
 //! The terminal UI: a client of `protocol` and nothing else.
 //!
-//! Keys and notices go into [`app::App::update`], which changes the state and returns the effects
-//! to perform; [`app::App::arrange`] lays the state out for a screen size; [`draw::draw`] paints
+//! Keys and notices go into [`app::TuiApp::update`], which changes the state and returns the effects
+//! to perform; [`app::TuiApp::arrange`] lays the state out for a screen size; [`draw::draw`] paints
 //! it. All three are pure: only [`terminal`] reads keys, writes to the terminal and reads the
 //! clock. The UI requests what it needs from the host program (sessions, files, jobs of a server)
 //! with [`UiRequest`] and gets the answers as [`UiNotice`].

@@ -20,15 +20,15 @@ const NOTICE_QUEUE_CAPACITY: usize = 256;
 pub enum UiRequest {
     /// A command for the current agent, here or on a server.
     Agent(AgentCommand),
-    /// A new session: answered by [`UiNotice::OpenedSession`].
+    /// A new session: answered by [`UiNotice::Opened`].
     New,
-    /// Opens a session by its id or a prefix of it: answered by [`UiNotice::OpenedSession`].
+    /// Opens a session by its id or a prefix of it: answered by [`UiNotice::Opened`].
     Load(String),
-    /// Continues in a copy of the session: answered by [`UiNotice::OpenedSession`].
+    /// Continues in a copy of the session: answered by [`UiNotice::Opened`].
     Fork,
     /// Sessions that contain these words, or all; the newest first: [`UiNotice::Sessions`].
     Sessions { words: String },
-    /// The end of a session: [`UiNotice::SessionPreview`].
+    /// The end of a session: [`UiNotice::Preview`].
     Preview(SessionId),
     /// Reads an image file of the host: [`UiNotice::Attached`].
     Attach(PathBuf),
@@ -38,7 +38,7 @@ pub enum UiRequest {
     Models,
     /// Jobs of the server: [`UiNotice::Jobs`].
     Jobs,
-    /// Follows a job of the server, by its id or a prefix of it: [`UiNotice::OpenedSession`].
+    /// Follows a job of the server, by its id or a prefix of it: [`UiNotice::Opened`].
     Follow(String),
     /// The UI is about to end.
     Quit,

@@ -1,7 +1,7 @@
 //! Control groups: detects usable controllers, creates groups and removes them.
 //!
 //! Uses version 2 where it is delegated, and version 1 where the machine has that. Entry points:
-//! [`Available::detect`] on the host, [`Groups`] in the supervisor, [`sweep`] after a crash.
+//! [`AvailableControllers::detect`] on the host, [`CgroupSet`] in the supervisor, [`remove_stale_groups`] after a crash.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -222,7 +222,7 @@ fn parse_cgroup_mount<'a>(
     is_it.then_some((root, point))
 }
 
-/// The name of a sandbox's groups. It contains the owner, so that [`sweep`] recognises groups of
+/// The name of a sandbox's groups. It contains the owner, so that [`remove_stale_groups`] recognises groups of
 /// processes that have ended.
 pub fn group_name(number: u64) -> Option<String> {
     let owner = GroupOwner::current()?;
@@ -398,7 +398,7 @@ pub fn kill_and_remove(folder: &Path) {
     }
 }
 
-/// Time limit of one [`sweep`]. The next one continues with the remaining groups.
+/// Time limit of one [`remove_stale_groups`]. The next one continues with the remaining groups.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Kills and removes the groups of host processes that have ended.

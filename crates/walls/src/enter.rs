@@ -79,7 +79,7 @@ fn switch_identity(plan: &WallsPlan) -> SetupResult<()> {
     setresuid(uid, uid, uid).at(SetupStage::Identity, STEP)
 }
 
-/// Lets go of every descriptor of the host's but 0, which is the link, and that of [`victims`]; 1 and
+/// Lets go of every descriptor of the host's but 0, which is the link, and that of [`oom_score`]; 1 and
 /// 2 become the sandbox's own `/dev/null`.
 ///
 /// Another program than the guest keeps 2, to say why it did not start.

@@ -1,7 +1,7 @@
 //! Limits a container from outside, on resources that all sandboxes of a machine share: the number of
 //! terminals and of inotify watches, no new user namespaces, and overlays and masks over the host's programs
 //! and `/proc`. Native walls apply these from inside; container engines have no options for them.
-//! Entry point: [`serve`].
+//! Entry point: [`run`].
 
 use std::fs::File;
 use std::io::Write;

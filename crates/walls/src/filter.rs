@@ -2,7 +2,7 @@
 //!
 //! The kernel checks, translates and compiles every instruction of a filter at each start of a
 //! sandbox, so the program is kept short: neighbouring numbers with the same rule become one
-//! segment, and the right segment is found by halving. Entry type: [`Filter`].
+//! segment, and the right segment is found by halving. Entry type: [`SeccompFilter`].
 
 use std::io;
 
@@ -27,7 +27,7 @@ const ARCHITECTURE_OFFSET: u32 = 4;
 const ARGUMENTS_OFFSET: u32 = 16;
 
 /// What must hold of one argument. Its lower half is looked at, which is all that the kernel takes
-/// of an `int`; [`Condition::Short`] looks at the upper half.
+/// of an `int`; [`ArgumentCondition::UpperHalfZero`] looks at the upper half.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArgumentCondition {
     /// These bits of the argument have this value.

@@ -1,6 +1,6 @@
 //! Closes what gVisor's kernel leaves open and Linux does not: unneeded devices, write access to `/dev`, and
 //! the world-readable files of process 1 in `/proc`. Process 1 does this before it gives up its privileges.
-//! Has no effect outside: all of it belongs to gVisor's kernel. Entry points: [`close`], [`be_user`].
+//! Has no effect outside: all of it belongs to gVisor's kernel. Entry points: [`restrict_dev_and_proc`], [`enter_user_namespace`].
 
 use std::ffi::CString;
 use std::fs;
@@ -32,7 +32,7 @@ const NEEDED_DEVICES: &[&str] = &[
 /// Files of process 1 in `/proc` that every process can read on gVisor.
 const MASKED_PROC_ENTRIES: &[&str] = &["auxv", "environ", "fd", "fdinfo", "maps", "smaps", "task"];
 
-/// Must be called before [`be_user`], which drops the privileges that this needs.
+/// Must be called before [`enter_user_namespace`], which drops the privileges that this needs.
 pub(crate) fn restrict_dev_and_proc() -> SetupResult<()> {
     restrict_devices(Path::new("/dev")).at(SetupStage::Confinement, "restrict `/dev`")?;
     for name in MASKED_PROC_ENTRIES {
@@ -68,7 +68,7 @@ fn restrict_devices(folder: &Path) -> io::Result<()> {
     lchown(folder, Some(RESERVED_UID), Some(RESERVED_UID))
 }
 
-/// Enters a user namespace in which this process is user `number`, and root is [`KEEPER`]: the kernel makes
+/// Enters a user namespace in which this process is user `number`, and root is [`RESERVED_UID`]: the kernel makes
 /// root the owner of the `/proc` files of undumpable processes. A child in the old namespace writes the
 /// mapping, because that takes privileges there.
 pub(crate) fn enter_user_namespace(number: u32) -> SetupResult<()> {

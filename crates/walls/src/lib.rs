@@ -1,6 +1,6 @@
 //! Native Linux walls: namespaces, a separate root, cgroups, rlimits, Landlock, seccomp.
 //!
-//! The host decides ([`Plan`], plain data) and a small supervisor executes. The supervisor is a
+//! The host decides ([`WallsPlan`], plain data) and a small supervisor executes. The supervisor is a
 //! separate process outside the sandbox. It sets up the walls, starts the guest as process 1
 //! behind them, and then only waits: when the guest or the host ends, or the deadline passes, it
 //! cleans up. It reads no input from inside the sandbox.
@@ -21,7 +21,7 @@
 //! - [`staging`]: mounts for a container engine, which sets up its own walls.
 //! - [`fence`]: limits on a container that its engine has no options for.
 //! - [`seccomp`]: the system call filter, also as a profile for container engines.
-//! - [`Watched`]: a process that is not a child, tracked by pidfd.
+//! - [`ProcessHandle`]: a process that is not a child, tracked by pidfd.
 //! - [`quota`]: project quotas, the file system's own limit on the size of a folder.
 //! - [`machine`]: messages for virtual machines and for the process next to the VMM.
 

@@ -6,7 +6,7 @@
 //! files as long as programs need others beside them (`subset=pid` leaves out all).
 //!
 //! Taking an overlay down costs the kernel a grace period, so [`overlay_parents`] covers several
-//! folders with one. Entry points: that, and [`set_apart`] for the other folders and `/proc`.
+//! folders with one. Entry points: that, and [`overlay_and_mask`] for the other folders and `/proc`.
 
 use std::fs;
 use std::io;

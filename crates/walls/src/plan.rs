@@ -70,13 +70,13 @@ pub struct RuntimeProgram {
 }
 
 /// What the guest applies to itself if another program (a container engine, gVisor) set up the walls:
-/// the part of a [`Plan`] that needs no privileges.
+/// the part of a [`WallsPlan`] that needs no privileges.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     pub rlimits: Vec<Rlimit>,
-    /// As in [`Plan`].
+    /// As in [`WallsPlan`].
     pub processors: Option<Vec<usize>>,
-    /// As in [`Plan`].
+    /// As in [`WallsPlan`].
     pub writable: Vec<PathBuf>,
     /// The user id to map this process to, in a new user namespace, if the other program runs it under
     /// another id.
@@ -246,13 +246,13 @@ pub enum SupervisorReport {
     Ready { landlock: Option<LandlockStatus> },
     /// A setup step failed and the guest was not started, or a process of the sandbox could not be ended.
     Failed(SetupFailure),
-    /// The answer to [`Ask::Kills`].
+    /// The answer to [`SupervisorRequest::ReportOomKills`].
     OomKills { out_of_memory_kills: u64 },
     /// All processes have ended and all groups are removed.
     Ended { out_of_memory_kills: u64 },
 }
 
-/// Requests of the host to a supervisor after [`Report::Ready`].
+/// Requests of the host to a supervisor after [`SupervisorReport::Ready`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SupervisorRequest {
     /// Report how many processes the OOM killer has killed.

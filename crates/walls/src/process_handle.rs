@@ -1,5 +1,5 @@
 //! A pidfd of a process that another program started. A pid can be reused; a pidfd always refers to the same
-//! process. Entry type: [`Watched`].
+//! process. Entry type: [`ProcessHandle`].
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

@@ -3,7 +3,7 @@
 //!
 //! Every host path is opened first, as a detached mount, while the host's tree is in sight.
 //! Then the host's tree is let go for good, and the new root is furnished by paths that can
-//! only lead inside. Entry points: [`open_supplied`] outside, [`Unfinished`] in process 1.
+//! only lead inside. Entry points: [`open_supervisor_mounts`] outside, [`RootBuilder`] in process 1.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -159,7 +159,7 @@ pub(crate) fn mount_attributes(access: MountAccess) -> u64 {
     }
 }
 
-/// Places inside of what [`open_supplied`] opens, in the same order.
+/// Places inside of what [`open_supervisor_mounts`] opens, in the same order.
 pub(crate) fn supervisor_mount_targets(plan: &WallsPlan) -> impl Iterator<Item = &Path> {
     let supplied = mount_sources(plan).filter(|source| source.opener != MountOpener::Process1);
     supplied.map(|source| source.target)

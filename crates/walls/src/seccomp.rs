@@ -5,7 +5,7 @@
 //! process; x32 calls have numbers that are not on the list.
 //!
 //! A call is allowed only if it uses no resource that the whole machine shares. `calls` and `values` give
-//! the reason for each group. Entry points: `install`, and [`listing`] for engines that install their own
+//! the reason for each group. Entry points: `install`, and [`profile`] for engines that install their own
 //! filter.
 
 mod calls;

@@ -1,7 +1,7 @@
 //! `hotcell` without a subcommand: a chat with the agent, on the full screen or in lines.
 //!
-//! [`screen`] and [`plain`] are the two user interfaces. Both talk to a [`partner::Partner`], which is an
-//! agent of this process or a job of a server, and get it from the [`desk::Desk`].
+//! [`screen`] and [`plain`] are the two user interfaces. Both talk to a [`chat_peer::ChatPeer`], which is an
+//! agent of this process or a job of a server, and get it from the [`session_opener::SessionOpener`].
 
 mod chat_peer;
 mod chat_state;

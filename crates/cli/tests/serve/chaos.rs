@@ -24,6 +24,8 @@ use testkit::StreamedEvent;
 /// Every fifth of them gets a second message.
 const JOB_COUNT: usize = 200;
 const KILL_COUNT: usize = 50;
+/// How long a client waits for a response before it asks again.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Requests of a job that is never killed.
 const REQUESTS_PER_JOB: u64 = 5;
 
@@ -164,7 +166,7 @@ impl PersistentClient {
             };
             let message = json!({ "text": second(self.number) });
             let messages = client.post(&format!("{path}/messages"));
-            let _ = messages.json(&message).send().await;
+            let _ = tokio::time::timeout(RESPONSE_TIMEOUT, messages.json(&message).send()).await;
         }
     }
 
@@ -175,11 +177,14 @@ impl PersistentClient {
     ) -> Value {
         loop {
             let client = self.server_now.borrow_and_update().clone();
-            if let Some(client) = client
-                && let Ok(answer) = request(&client).send().await
-            {
-                let status = answer.status();
-                if let Ok(body) = answer.json::<Value>().await {
+            if let Some(client) = client {
+                let response = async {
+                    let answer = request(&client).send().await.ok()?;
+                    Some((answer.status(), answer.json::<Value>().await.ok()?))
+                };
+                // A server that dies while a client connects can leave the client without an error.
+                let response = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
+                if let Ok(Some((status, body))) = response {
                     assert!(status.is_success(), "{status}: {body}");
                     return body;
                 }

@@ -76,7 +76,7 @@ impl VsockListeners {
         announce().at("report that the machine is ready")
     }
 
-    /// Waits until the host has connected and sent an [`Arrival`]: in a restored machine, maybe months after
+    /// Waits until the host has connected and sent an [`MachineActivation`]: in a restored machine, maybe months after
     /// the snapshot.
     fn arrival(&self) -> InitResult<(HostPorts, MachineActivation)> {
         loop {

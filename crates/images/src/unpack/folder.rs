@@ -31,7 +31,7 @@ impl OpenFolder {
 }
 
 /// Removes a name and everything below it, except for `keep`. Returns whether anything was kept.
-/// Never follows a link. The recursion is limited by [`super::target::MAX_DEPTH`], which limits all trees.
+/// Never follows a link. The recursion is limited by [`super::entry_path::MAX_FOLDER_DEPTH`], which limits all trees.
 pub(super) fn remove(
     parent: &OpenFolder,
     name: &OsStr,

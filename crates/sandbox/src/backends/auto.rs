@@ -1,4 +1,4 @@
-//! `auto`: carries out what [`crate::choosing`] decides. Probes backends that are needed and not
+//! `auto`: carries out what [`crate::selection`] decides. Probes backends that are needed and not
 //! yet known, starts the strongest, and tries the next one if a probe result turns out to be wrong.
 //! Never starts anything weaker than the spec requires.
 

@@ -1,10 +1,10 @@
 //! Shared by Podman and Docker: how a container connects to its host, and how its limits are
 //! enforced.
 //!
-//! The guest connects to a socket that is mounted into the container ([`door`]) instead of using
+//! The guest connects to a socket that is mounted into the container ([`link_socket`]) instead of using
 //! attached standard input and output: no process of the engine copies the bytes, no header of the
 //! engine can get between them, and a restart of the daemon does not cut the link. The limits that
-//! the engine was given are read back from the kernel ([`holds`]); the guest enforces the ones that
+//! the engine was given are read back from the kernel ([`cgroup_limits`]); the guest enforces the ones that
 //! the kernel does not. Each sandbox has a folder that carries its owner's name ([`folder`]), so
 //! that the next start can remove what a crash left behind. Starts no engine.
 

@@ -7,7 +7,7 @@
 //! - [`disk`]: the image as a read-only disk, one for all machines.
 //! - [`size`]: memory and processors, in a few steps, so that a few snapshots serve all limits.
 //! - [`kvm`]: whether KVM can be used.
-//! - [`arrival`]: what a machine is told when it is assigned to a sandbox, with the walls inside
+//! - [`assignment`]: what a machine is told when it is assigned to a sandbox, with the walls inside
 //!   it.
 //! - [`control`]: the host's end of the control channel.
 

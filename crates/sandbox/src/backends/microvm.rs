@@ -20,7 +20,7 @@
 //! - [`pool`]: machines that wait.
 //! - [`folder`]: workspaces that are not assigned yet.
 //! - [`qemu`], [`monitor`]: one QEMU process.
-//! - [`clock`]: the clock source of an emulated machine.
+//! - [`tsc`]: the tsc source of an emulated machine.
 
 mod acceleration;
 mod blueprint;

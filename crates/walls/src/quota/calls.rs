@@ -20,7 +20,7 @@ const GET_QUOTA_STATE: i32 = (b'X' as i32) << 8 | 5;
 /// `FS_QUOTA_PDQ_ENFD`: limits of projects are enforced, not only counted.
 const PROJECT_ENFORCED: u16 = 1 << 5;
 
-/// `QIF_LIMITS`: the fields of a [`Quota`] that a call sets.
+/// `QIF_LIMITS`: the fields of a [`QuotaRecord`] that a call sets.
 const VALID_LIMITS: u32 = 1 | 4;
 
 /// The unit of limits on space, in bytes.

@@ -1,5 +1,5 @@
 //! Labels every file of a folder with a project id. Walks by descriptor and follows no symlink, because a
-//! sandbox may have created the tree. Entry point: [`label`].
+//! sandbox may have created the tree. Entry point: [`label_tree`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

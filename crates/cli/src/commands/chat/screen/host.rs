@@ -1,5 +1,5 @@
 //! Serves the requests of the UI and passes on what the agent sends. Never waits for one of them without
-//! listening to the other. Entry type: [`HostPort`].
+//! listening to the other. Entry type: [`UiHost`].
 
 use protocol::{Event, SessionId};
 use tokio::sync::mpsc::UnboundedReceiver;
