@@ -154,9 +154,9 @@ fn similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<
     let name = plain(name);
     known
         .map(|one| (edit_distance(&name, &plain(one)), one))
-        .filter(|(edit_distance, one)| {
+        .filter(|(distance, one)| {
             let one = plain(one);
-            *edit_distance <= 2.min(one.len() / 2) || name.contains(&one) || one.contains(&name)
+            *distance <= 2.min(one.len() / 2) || name.contains(&one) || one.contains(&name)
         })
         .min()
         .map(|(_, one)| one)

@@ -152,9 +152,9 @@ pub fn nearest(word: &str) -> Option<&'static str> {
     let distances = SLASH_COMMANDS
         .iter()
         .map(|known| (edit_distance(word, known.name), known.name));
-    let (edit_distance, name) = distances.min()?;
+    let (distance, name) = distances.min()?;
     let begins = !word.is_empty() && (name.starts_with(word) || word.starts_with(name));
-    (edit_distance <= 2 && edit_distance < name.len() - 1 || begins).then_some(name)
+    (distance <= 2 && distance < name.len() - 1 || begins).then_some(name)
 }
 
 /// Edit distance: insertions, deletions, substitutions and swaps of neighbours.

@@ -419,14 +419,13 @@ fn write_id_maps(pid: libc::pid_t, identity: SandboxIdentity) -> SetupResult<()>
 /// identity.
 pub(crate) fn mapped_namespace(identity: SandboxIdentity, idmap: IdMap) -> SetupResult<OwnedFd> {
     const STEP: &str = "make a mapping of owners";
-    let (wait_for_end, hold) =
-        pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(SetupStage::Identity, STEP)?;
+    let (wait, hold) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(SetupStage::Identity, STEP)?;
     // SAFETY: the supervisor has one thread; the child only reads and exits.
     let cloned = unsafe { sys::clone(libc::CLONE_NEWUSER, None) };
     let pid = match cloned.at(SetupStage::Identity, STEP)? {
         CloneSide::Child => {
             drop(hold);
-            let _ = File::from(wait_for_end).read(&mut [0]);
+            let _ = File::from(wait).read(&mut [0]);
             exit_now()
         }
         CloneSide::Parent(pid) => pid,

@@ -174,7 +174,7 @@ fn check_in_flight(task: &Path, descriptor: &Path) -> ScanCompleteness {
     let info = fs::read_to_string(task.join("fdinfo").join(number)).unwrap_or_default();
     let mut lines = info.lines();
     match lines.find_map(|line| line.strip_prefix("scm_fds:")) {
-        Some(count_held_files) if count_held_files.trim() == "0" => ScanCompleteness::Complete,
+        Some(count) if count.trim() == "0" => ScanCompleteness::Complete,
         Some(_) => ScanCompleteness::Interrupted,
         // Linux before 5.7 does not report this.
         None => ScanCompleteness::Opaque,

@@ -23,8 +23,8 @@ impl ShareServer {
     }
 
     fn walk(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
-        let (handle_init, steps) = lock(&self.nodes).path_to(node)?;
-        let mut at = match handle_init {
+        let (start, steps) = lock(&self.nodes).path_to(node)?;
+        let mut at = match start {
             Some(open) => open,
             None => Arc::new(self.root.try_clone().map_err(|_| Errno::MFILE)?),
         };

@@ -57,10 +57,10 @@ fn lay_out_two_columns(width: u16, theme: &Theme) -> ViewerLines {
     let right = commands(half, theme).lines;
     let height = laid.lines.len().max(right.len());
     laid.lines.resize(height, Line::default());
-    for (line, lay_out_two_columns) in laid.lines.iter_mut().zip(right) {
+    for (line, beside) in laid.lines.iter_mut().zip(right) {
         let gap = usize::from(half + 4).saturating_sub(line.width());
         line.spans.push(Span::raw(" ".repeat(gap)));
-        line.spans.extend(lay_out_two_columns.spans);
+        line.spans.extend(beside.spans);
     }
     laid
 }

@@ -52,16 +52,12 @@ impl fmt::Display for Ended {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             None => write!(formatter, "Firecracker ended without a report"),
-            Some(receive_exit) if receive_exit.last_stderr_line.is_empty() => {
-                write!(formatter, "Firecracker ended ({})", receive_exit.status)
+            Some(exit) if exit.last_stderr_line.is_empty() => {
+                write!(formatter, "Firecracker ended ({})", exit.status)
             }
-            Some(receive_exit) => {
-                let said: String = receive_exit.last_stderr_line.chars().take(300).collect();
-                write!(
-                    formatter,
-                    "Firecracker ended ({}): {said}",
-                    receive_exit.status
-                )
+            Some(exit) => {
+                let said: String = exit.last_stderr_line.chars().take(300).collect();
+                write!(formatter, "Firecracker ended ({}): {said}", exit.status)
             }
         }
     }

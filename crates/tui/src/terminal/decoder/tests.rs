@@ -39,7 +39,7 @@ fn key_text(key: KeyEvent) -> String {
     let modifiers = modifiers
         .iter()
         .filter(|(one, _)| key.modifiers.contains(*one));
-    let modifiers: String = modifiers.map(|(_, key_text)| *key_text).collect();
+    let modifiers: String = modifiers.map(|(_, name)| *name).collect();
     match key.code {
         KeyCode::Char(' ') => modifiers + "Space",
         KeyCode::Char(character) => modifiers + &character.to_string(),

@@ -207,18 +207,18 @@ fn places(log: &EntryLog, parts: &[ReplyPart<'_>]) -> Option<Vec<usize>> {
 
 fn replace_partial(log: &mut EntryLog, index: usize, part: ReplyPart<'_>) {
     match part {
-        ReplyPart::Words(complete_reply) => log.change(index, |entry| {
+        ReplyPart::Words(whole) => log.change(index, |entry| {
             if let TranscriptEntry::Words { text, is_whole } = entry {
                 *is_whole = true;
-                if *text != complete_reply {
-                    *text = complete_reply;
+                if *text != whole {
+                    *text = whole;
                 }
                 text.shrink_to_fit();
             }
         }),
-        ReplyPart::Thinking(complete_reply) => log.change(index, |entry| {
+        ReplyPart::Thinking(whole) => log.change(index, |entry| {
             if let TranscriptEntry::Thinking(thinking) = entry {
-                thinking.text = clean(&complete_reply).into_owned();
+                thinking.text = clean(&whole).into_owned();
             }
         }),
         ReplyPart::Call { input, .. } => {

@@ -154,8 +154,8 @@ impl<'a> UiHost<'a> {
 
     /// Passes on notes that would have been printed on the terminal.
     pub(super) async fn forward_notes(&self) {
-        for note_notice in self.notes.take() {
-            self.say(answers::note_notice(&note_notice)).await;
+        for note in self.notes.take() {
+            self.say(answers::note_notice(&note)).await;
         }
     }
 
