@@ -1,9 +1,9 @@
 //! Rotated log files: their names, when a log is rotated, and how many files are kept.
 //!
-//! A full log becomes `<log>.<seq>`, with the number of its final record. The new file begins with a
-//! [`Record::Rotated`](crate::AuditRecord::Rotated) line, which follows the last line of the old file in the
-//! chain and contains the number of the first record that is kept. A file is removed only after a newer
-//! one has recorded that.
+//! A full log becomes `<log>.<seq>`, with the number of its final record. The new file begins with an
+//! [`AuditRecord::Rotated`](crate::AuditRecord::Rotated) line, which follows the last line of the old file
+//! in the chain and contains the number of the first record that is kept. A file is removed only after a
+//! newer one has recorded that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};

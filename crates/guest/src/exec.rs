@@ -1,8 +1,8 @@
-//! One command to its end: starts it, feeds it, streams what it prints, says how it ended.
+//! Runs one command: starts it, feeds its standard input, streams its output and reports how it ended.
 //!
-//! The command is over when its process ends, not when its output closes: a child that keeps
-//! standard output open for ever holds nobody up. What the process had printed by then is in
-//! the pipes and is sent first.
+//! The command is over when its process ends, not when its output closes. A child that keeps standard output
+//! open therefore does not delay the result. Output that is in the pipes at that moment is sent before the
+//! result.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -32,15 +32,15 @@ use crate::signal_keys;
 use crate::spawn::SpawnRequest;
 use crate::terminal::Terminal;
 
-/// Read at once and so at most in one frame.
+/// Maximum size of one read, which is also the most that one frame carries.
 const READ_CHUNK_BYTES: usize = link::frame::MAX_PAYLOAD;
 
-/// Requested size of output pipes, so that a command can print while the guest sends. No pipe is larger.
+/// Requested and maximum size of output pipes. With large pipes a command can print while the guest sends.
 pub(crate) const MAX_PIPE_BYTES: usize = 1024 * 1024;
 
 thread_local! {
-    /// Whether this sandbox may have pipes of that size. The system call filter refuses them where sandboxes
-    /// share the kernel's limit for one user. Remembered, because a refused call is slow on gVisor.
+    /// Whether this sandbox may have pipes of [`MAX_PIPE_BYTES`]. The system call filter refuses them where
+    /// sandboxes share the kernel's limit for one user. Cached, because a refused call is slow on gVisor.
     static HAS_LARGE_PIPES: Cell<bool> = const { Cell::new(true) };
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn exec(guest: Rc<Guest>, request: ExecRequest, stream: Stream)
     let (mut sender, receiver) = stream.split();
     let answer = run(&guest, request, id, &mut sender, receiver).await;
     guest.execs.running.borrow_mut().remove(&id);
-    // Nobody may be listening any more.
+    // The host may have closed the stream.
     let _ = sender.send(&answer).await;
 }
 
@@ -132,7 +132,7 @@ async fn run(
             }
         };
         over.send_replace(true);
-        ended.expect("the reaper hands on every status")
+        ended.expect("the reaper forwards the status of every process")
     };
     let (status, _) = tokio::join!(wait, pump);
     feeder.abort();
@@ -168,7 +168,7 @@ fn argv(program: &ExecProgram) -> Vec<OsString> {
     }
 }
 
-/// Both ends of a command's standard streams.
+/// Both ends of a command's standard streams. `children` are the command's ends, by descriptor number.
 struct StandardStreams {
     stdin: Option<pipe::Sender>,
     stdout: Option<pipe::Receiver>,
@@ -216,7 +216,7 @@ impl StandardStreams {
     }
 }
 
-/// A pipe for output: ours does not block, theirs does.
+/// Makes a pipe for output. The guest's end is non-blocking, the command's end blocks.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
     if HAS_LARGE_PIPES.get() {
@@ -224,7 +224,7 @@ pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
         let asked = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(MAX_PIPE_BYTES as i32));
         HAS_LARGE_PIPES.set(asked != Err(Errno::EINVAL));
     }
-    // That it is a pipe, and how it is open, need not be asked.
+    // Skips the check that this is a pipe open for reading, since it was made just now.
     let reader = pipe::Receiver::from_owned_fd_unchecked(set_nonblocking(reader)?)?;
     Ok((reader, writer))
 }
@@ -234,7 +234,7 @@ pub(crate) fn set_nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Standard input, until it ends. A host that no longer reads takes the command with it.
+/// Forwards standard input until it ends. Then waits until the host stops reading, and kills the command.
 async fn feed_stdin(
     mut receiver: Receiver,
     mut stdin: Option<pipe::Sender>,
@@ -262,8 +262,8 @@ async fn feed_stdin(
     }
     drop(stdin);
     if let Some(terminal) = &terminal {
-        // End of input, as a person types it: once to hand over a line that was begun, once more
-        // for the end itself.
+        // End of input as typed at a terminal (Ctrl-D): once to submit an unfinished line, and once more for
+        // the end of input itself.
         let keys: &[u8] = if line_is_begun { &[4, 4] } else { &[4] };
         let _ = terminal.write_all(keys).await;
     }
@@ -271,10 +271,10 @@ async fn feed_stdin(
     let _ = signal_group(group, libc::SIGKILL);
 }
 
-/// A command's processes, and the terminal they have.
+/// A command's process group, and its terminal if it has one.
 type RunningCommand = (Pid, Option<Rc<Terminal>>);
 
-/// Commands that run, by the stream on which they were started.
+/// Running commands, by the ID of the stream on which they were started.
 #[derive(Default)]
 pub(crate) struct RunningCommands {
     running: RefCell<HashMap<u32, RunningCommand>>,
@@ -288,7 +288,7 @@ pub(crate) async fn control(
 ) {
     let found = guest.execs.running.borrow().get(&exec).cloned();
     let answer = match (found, control) {
-        // It has ended meanwhile: there is nothing left to tell it.
+        // The command has ended meanwhile, so there is nothing to do.
         (None, _) => Ok(()),
         (Some((group, _)), ExecControl::Signal(signal)) => {
             signal_group(group, signal).map_err(|error| refuse("send a signal", error))
@@ -305,10 +305,10 @@ pub(crate) async fn control(
     let _ = stream.send(&answer).await;
 }
 
-/// Where a command's output goes.
+/// Sends a command's output to the host and enforces the output limit.
 struct CommandOutput<'a> {
     sender: &'a mut Sender,
-    /// Bytes that may still be printed.
+    /// Bytes that the command may still print.
     left: Option<u64>,
     limit: Rc<Cell<Option<GuestLimit>>>,
     group: Pid,
@@ -343,7 +343,7 @@ impl CommandOutput<'_> {
                 return Ok(());
             }
         }
-        // Over: take what is in the pipes, no more than they can hold.
+        // The command has ended: send what is still in the pipes, up to the capacity of a pipe.
         for (pipe, buffer, errors) in &mut pipes {
             let mut left = MAX_PIPE_BYTES;
             while let Some(open) = pipe
@@ -375,7 +375,8 @@ impl CommandOutput<'_> {
             }
             self.send(buffer.split(), false).await?;
         }
-        // No more than there is: somebody may still print. Some kernels hold much more than a pipe.
+        // Bounded by what is pending now, because another process may still print. Some kernels buffer much
+        // more in a terminal than in a pipe.
         let mut left = terminal.pending().max(MAX_PIPE_BYTES);
         while left > 0
             && let Ok(length @ 1..) = terminal.try_read(&mut buffer)
@@ -403,7 +404,7 @@ impl CommandOutput<'_> {
     }
 }
 
-/// Reads from a pipe that may have ended; never, once it has.
+/// Reads from a pipe. Never resolves once the pipe has ended (`None`).
 pub(crate) async fn read(
     pipe: &mut Option<pipe::Receiver>,
     buffer: &mut BytesMut,
@@ -418,8 +419,8 @@ pub(crate) async fn read(
     }
 }
 
-/// Reads what is in a pipe now; `WouldBlock` if nothing is. Asks the kernel itself: what the
-/// runtime last heard of the pipe may be older than the end of the process.
+/// Reads what is in a pipe now. Fails with `WouldBlock` if it is empty. Calls the kernel directly, because
+/// the runtime's cached readiness of the pipe may be older than the end of the process.
 pub(crate) fn try_read_pipe(pipe: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<usize> {
     let mut space = [0; 16 * 1024];
     let length = nix::unistd::read(pipe, &mut space)?;
@@ -427,7 +428,7 @@ pub(crate) fn try_read_pipe(pipe: &pipe::Receiver, buffer: &mut BytesMut) -> io:
     Ok(length)
 }
 
-/// The environment of a command: what every command gets, then what this one asks for.
+/// Merges the environment that every command gets with the variables of this command, which take precedence.
 pub(crate) fn merge_env(
     base: &[(ByteString, ByteString)],
     more: &[(ByteString, ByteString)],
@@ -443,7 +444,7 @@ pub(crate) fn merge_env(
     merged
 }
 
-/// A folder as a request names it, against the workdir.
+/// Resolves a request's folder relative to the workdir.
 pub(crate) fn resolve(workdir: &ByteString, path: Option<&ByteString>) -> PathBuf {
     match path {
         Some(path) => workdir.as_path().join(path.as_path()),

@@ -1,8 +1,8 @@
-//! Starts a program in a process that shares memory with this one until then, and so costs the same
-//! however large this one is.
+//! Starts a program in a new process that shares this process's memory until the exec. The cost of a start
+//! is therefore independent of the size of this process.
 //!
-//! As the C library's `posix_spawn` does, which asks the kernel about every signal there is each time:
-//! on gVisor's that takes longer than the rest.
+//! The C library's `posix_spawn` works the same way, but it queries every signal from the kernel at each
+//! start. On gVisor's kernel these queries take longer than the rest of the start.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -19,28 +19,29 @@ use nix::unistd::{AccessFlags, Pid, access};
 
 use crate::signals;
 
-/// What to start and with which descriptors.
+/// The program to start, with its environment and descriptors.
 pub(crate) struct SpawnRequest<'a> {
     pub(crate) argv: &'a [OsString],
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) cwd: &'a Path,
-    /// Numbers in the new program and what they lead to here. Without 0 there is nothing to read.
+    /// Descriptor numbers in the new program, and the descriptors of this process to put there. Without an
+    /// entry for 0, standard input is `/dev/null`.
     pub(crate) descriptors: &'a [(RawFd, BorrowedFd<'a>)],
-    /// A terminal to open as 0, 1 and 2 instead; the new session's controlling one.
+    /// A terminal to open as 0, 1 and 2 instead. It becomes the new session's controlling terminal.
     pub(crate) terminal: Option<&'a Path>,
 }
 
-/// Where this process stays, so that commands that begin there need not go there.
+/// The working folder of this process. Commands that start in the same folder skip the `chdir`.
 static CURRENT_FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// For a folder that nobody can put another in the place of, as where something is mounted.
+/// Only for a folder that cannot be replaced by another one, such as a mount point.
 pub(crate) fn set_current_folder(folder: &Path) {
     if std::env::set_current_dir(folder).is_ok() {
         let _ = CURRENT_FOLDER.set(folder.to_owned());
     }
 }
 
-/// What a command reads that is given nothing, opened once.
+/// Standard input of commands that get no input. Opened once.
 fn dev_null() -> io::Result<BorrowedFd<'static>> {
     static DEV_NULL: OnceLock<File> = OnceLock::new();
     let opened = match DEV_NULL.get() {
@@ -53,11 +54,11 @@ fn dev_null() -> io::Result<BorrowedFd<'static>> {
     Ok(opened.as_fd())
 }
 
-/// Starts the program as leader of a session and group of its own.
+/// Starts the program as leader of its own session and process group.
 pub(crate) fn spawn(start: &SpawnRequest<'_>) -> io::Result<Pid> {
     let program = find_program(start)?;
     match spawn_file(start, &program, start.argv) {
-        // A script without an interpreter line: what shells do with it.
+        // A script without an interpreter line: run it with `/bin/sh`, as shells do.
         Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
             let mut argv = vec![OsString::from("/bin/sh"), program.into_os_string()];
             argv.extend_from_slice(&start.argv[1..]);
@@ -67,7 +68,7 @@ pub(crate) fn spawn(start: &SpawnRequest<'_>) -> io::Result<Pid> {
     }
 }
 
-/// Looks a bare name up in the command's own PATH.
+/// Looks up a bare name in the command's own `PATH`.
 fn find_program(start: &SpawnRequest<'_>) -> io::Result<PathBuf> {
     let name = start.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
     if name.is_empty() {
@@ -146,43 +147,43 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     pointers
 }
 
-/// Everything that the new process needs, ready: it may not allocate.
+/// Everything that the new process needs, prepared in advance, because it must not allocate.
 struct ChildSetup<'a> {
     program: &'a CStr,
-    /// Both end with null.
+    /// Both `argv` and `env` end with a null pointer.
     argv: &'a [*const libc::c_char],
     env: &'a [*const libc::c_char],
-    /// `None`: where this process is.
+    /// `None`: the working folder of this process.
     cwd: Option<&'a CStr>,
-    /// What to open as 0, 1 and 2.
+    /// The terminal to open as 0, 1 and 2.
     terminal: Option<&'a CStr>,
-    /// Open here, and the number there.
+    /// Pairs of a descriptor in this process and its number in the new program.
     duplicates: &'a [(RawFd, RawFd)],
     changed: &'static [libc::c_int],
-    /// Set by the new process when it cannot go on.
+    /// Set by the new process if it fails.
     errno: libc::c_int,
 }
 
-/// Held while there is a process that still shares this one's memory and, like this one, cannot be looked
-/// into.
+/// Held while a new process still shares this one's memory. Such a process, like this one, cannot be
+/// inspected.
 static START_LOCK: Mutex<()> = Mutex::new(());
 
-/// Keeps programs from being started as long as the guard lives.
+/// Blocks the start of programs as long as the guard lives.
 pub(crate) fn lock_starts() -> MutexGuard<'static, ()> {
     START_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a process that shares this one's memory, while this one stands still, until it is another
-/// program or has ended.
+/// Makes a process that shares this one's memory. This thread is suspended until the new process has executed
+/// its program or has ended.
 fn start_child(orders: &mut ChildSetup<'_>) -> io::Result<Pid> {
-    /// For some system calls in a row.
+    /// Enough for a few system calls in sequence.
     const STACK_BYTES: usize = 32 * 1024;
     let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
-    // No signal has a handler here that could run in the new process.
+    // This process has no signal handler that could run in the new process.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     let starting = lock_starts();
-    // SAFETY: the stack is aligned, large enough for the function, which calls nothing but the system,
-    // and like the orders it outlives the call: this process goes on when the other has left both.
+    // SAFETY: the stack is aligned and large enough for the function, which makes only system calls. The
+    // stack and `orders` outlive the call: this thread continues only when the new process uses neither.
     let pid = unsafe {
         let end = stack.as_mut_ptr().add(stack.len());
         libc::clone(child_main, end.cast(), flags, (&raw mut *orders).cast())
@@ -193,16 +194,16 @@ fn start_child(orders: &mut ChildSetup<'_>) -> io::Result<Pid> {
     match orders.errno {
         0 => Ok(pid),
         errno => {
-            // It has ended, and nobody else knows of it yet.
+            // The new process has ended. No other code knows its PID yet, so it is reaped here.
             let _ = waitpid(pid, None);
             Err(io::Error::from_raw_os_error(errno))
         }
     }
 }
 
-/// The new process, until it is another program: system calls alone.
+/// Runs in the new process until the exec. Makes only system calls.
 extern "C" fn child_main(orders: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: as `start_child` passes it; nobody else looks at it meanwhile.
+    // SAFETY: `start_child` passes a valid pointer, and it does not access the value meanwhile.
     let orders = unsafe { &mut *orders.cast::<ChildSetup<'_>>() };
     orders.errno = match set_up_and_exec(orders) {
         Err(errno) => errno as libc::c_int,
@@ -210,19 +211,19 @@ extern "C" fn child_main(orders: *mut libc::c_void) -> libc::c_int {
     127
 }
 
-/// Returns only what went wrong.
+/// Returns only if a step fails.
 fn set_up_and_exec(orders: &ChildSetup<'_>) -> Result<Infallible, Errno> {
     for signal in orders.changed {
         signals::set_action(*signal, libc::SIG_DFL);
     }
-    // SAFETY: every pointer leads to a live, initialised value; both arrays end with null.
+    // SAFETY: every pointer refers to a live, initialised value, and both arrays end with a null pointer.
     unsafe {
         Errno::result(libc::setsid())?;
         if let Some(cwd) = orders.cwd {
             Errno::result(libc::chdir(cwd.as_ptr()))?;
         }
         if let Some(terminal) = orders.terminal {
-            // Opened by the leader of a session without one, it is its own.
+            // A session leader without a controlling terminal gets the terminal that it opens.
             let opened = Errno::result(libc::open(terminal.as_ptr(), libc::O_RDWR))?;
             for number in 0..3 {
                 duplicate(opened, number)?;
@@ -242,7 +243,7 @@ fn set_up_and_exec(orders: &ChildSetup<'_>) -> Result<Infallible, Errno> {
     Err(Errno::last())
 }
 
-/// Leaves a descriptor that stays open in the new program.
+/// Copies a descriptor to the number `to`, where it stays open across the exec.
 fn duplicate(from: RawFd, to: RawFd) -> Result<(), Errno> {
     // SAFETY: only numbers are passed.
     Errno::result(unsafe {

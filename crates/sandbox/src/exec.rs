@@ -1,4 +1,4 @@
-//! Commands in a sandbox: what to run, what it prints, how it ended.
+//! Commands in a sandbox: what to run, the output, and how the command ended.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl ExecCommand {
     }
 }
 
-/// How a command ended, and for which limit if one ended it.
+/// How a command ended, and the limit that ended it, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandResult {
     pub status: CommandStatus,
@@ -80,12 +80,12 @@ impl CommandResult {
     }
 }
 
-/// What a running command has to say.
+/// Output or the end of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandEvent {
     Stdout(Bytes),
     Stderr(Bytes),
-    /// The last word.
+    /// The last event.
     Ended(CommandResult),
 }
 
@@ -94,19 +94,19 @@ pub enum CommandEvent {
 pub struct RunningCommand<'a> {
     sandbox: &'a Sandbox,
     receiver: Receiver,
-    /// `None` once it was taken away or closed.
+    /// `None` once it was taken or closed.
     input: Option<CommandInput>,
     remote: CommandControl,
     memory_kills: u64,
-    /// How long it may be silent: its own time limit, and the guest's time to tell of it.
+    /// How long the command may be silent: its own time limit plus the guest's time to report the end.
     silence: Option<Duration>,
-    /// Bytes that it may still print. The guest ends it before that.
+    /// Bytes that the guest may still send. A correct guest ends the command before they are used up.
     output_left: u64,
-    /// For the record.
+    /// Record of this command for the recorder.
     run: ExecRecord,
 }
 
-/// Standard input of a running command. Dropping it is the end of input.
+/// Standard input of a running command. Dropping it ends the input.
 #[derive(Debug)]
 pub struct CommandInput {
     sender: Sender,
@@ -125,7 +125,7 @@ impl Drop for CommandInput {
     }
 }
 
-/// The way to tell a running command something, whatever its standard input does.
+/// Sends signals and size changes to a running command, independent of its standard input.
 #[derive(Debug, Clone)]
 pub struct CommandControl {
     link: Link,
@@ -157,7 +157,7 @@ impl CommandControl {
     }
 }
 
-/// All that a command printed.
+/// The captured output of a command and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedOutput {
     pub stdout: Vec<u8>,
@@ -165,10 +165,11 @@ pub struct CapturedOutput {
     pub verdict: CommandResult,
 }
 
-/// Captures keep this much of each stream at most; callers that want more read it as it comes.
+/// [`Sandbox::run`] keeps at most this much of each stream. Callers that want more read the output as it
+/// arrives.
 const MAX_CAPTURED_BYTES: usize = 64 << 20;
 
-/// Bytes of output that may be under way when a guest ends a command for its output limit.
+/// Bytes of output that may be in flight when a guest ends a command for exceeding its output limit.
 const OUTPUT_IN_FLIGHT_BYTES: u64 = 1 << 20;
 
 impl Sandbox {
@@ -223,7 +224,7 @@ impl Sandbox {
         })
     }
 
-    /// Runs a command to its end and keeps what it prints.
+    /// Runs a command to its end and captures its output.
     pub async fn run(&self, command: ExecCommand) -> Result<CapturedOutput, SandboxError> {
         let mut running = self.exec(command).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -249,17 +250,17 @@ impl Sandbox {
 }
 
 impl RunningCommand<'_> {
-    /// A handle for signals and changes of size.
+    /// A handle for signals and changes of the terminal size.
     pub fn remote(&self) -> CommandControl {
         self.remote.clone()
     }
 
-    /// Takes the input away, to feed it from elsewhere.
+    /// Takes the input, so that another task can write it.
     pub fn take_input(&mut self) -> Option<CommandInput> {
         self.input.take()
     }
 
-    /// The next thing the command has to say. After [`CommandEvent::Ended`] nothing follows.
+    /// Waits for the next event. [`CommandEvent::Ended`] is the last one.
     pub async fn next(&mut self) -> Result<CommandEvent, SandboxError> {
         let link = &self.sandbox.link;
         let item = self.receiver.receive();
@@ -306,7 +307,7 @@ impl RunningCommand<'_> {
             Some(GuestLimit::Output) => Some(LimitKind::Output),
             Some(GuestLimit::Disk) => Some(LimitKind::Disk),
             Some(GuestLimit::Memory) => Some(LimitKind::Memory),
-            // The kernel killed something for want of memory while this ran, and it failed.
+            // The command failed, and the kernel killed a process for lack of memory while it ran.
             None if exit.status != CommandStatus::Code(0) => {
                 let kills = self.sandbox.memory_kills().await;
                 (kills > self.memory_kills).then_some(LimitKind::Memory)

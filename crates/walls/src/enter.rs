@@ -1,7 +1,8 @@
-//! The steps of process 1 before it is the guest: each puts up one wall.
+//! The steps of process 1 before it becomes the guest. Each step sets up one wall.
 //!
-//! Runs single-threaded, before the guest has started anything. The order matters: what needs rights comes
-//! before they are dropped, and seccomp comes last, because it refuses most of the rest.
+//! Runs single-threaded, before the guest has started anything. The order matters: steps that need
+//! privileges run before these are dropped, and seccomp comes last, because it refuses the system calls of
+//! most other steps.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,8 +20,8 @@ use crate::seccomp::FilterOptions;
 use crate::supervisor::{SetupContext, SetupResult};
 use crate::{oom_score, privileges, sys};
 
-/// Puts up all walls around this process, which then is the guest. `line` leads to the
-/// supervisor; its end means that the supervisor died.
+/// Sets up all walls around this process, which then becomes the guest. `line` is connected to the
+/// supervisor. If it closes, the supervisor has died.
 pub(crate) fn enter(
     plan: &WallsPlan,
     mut line: &UnixStream,
@@ -28,7 +29,7 @@ pub(crate) fn enter(
     line.read_exact(&mut [0])
         .at(SetupStage::Identity, "hear from the supervisor")?;
     switch_identity(plan)?;
-    // Only now: a change of identity clears this.
+    // Must come after the change of identity, which clears this setting.
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64)
         .at(SetupStage::Confinement, "tie the sandbox to its supervisor")?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0)
@@ -58,7 +59,7 @@ pub(crate) fn enter(
     Ok(landlocked)
 }
 
-/// The cgroup namespace begins at the groups that the process is in by then.
+/// The namespace is made last: its root is the set of groups that the process is in at that moment.
 fn join_cgroups(groups: Vec<File>) -> SetupResult<()> {
     for mut group in groups {
         group
@@ -79,10 +80,10 @@ fn switch_identity(plan: &WallsPlan) -> SetupResult<()> {
     setresuid(uid, uid, uid).at(SetupStage::Identity, STEP)
 }
 
-/// Lets go of every descriptor of the host's but 0, which is the link, and that of [`oom_score`]; 1 and
-/// 2 become the sandbox's own `/dev/null`.
+/// Closes every descriptor inherited from the host except 0, which is the link, and the one of [`oom_score`].
+/// Descriptors 1 and 2 become the sandbox's own `/dev/null`.
 ///
-/// Another program than the guest keeps 2, to say why it did not start.
+/// A runtime program keeps 2, to report why it did not start.
 pub(crate) fn close_inherited_descriptors(program: Option<&RuntimeProgram>) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let outputs = if program.is_some() { 1..=1 } else { 1..=2 };

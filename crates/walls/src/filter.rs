@@ -1,8 +1,8 @@
 //! A small assembler for system call filters.
 //!
-//! The kernel checks, translates and compiles every instruction of a filter at each start of a
-//! sandbox, so the program is kept short: neighbouring numbers with the same rule become one
-//! segment, and the right segment is found by halving. Entry type: [`SeccompFilter`].
+//! The kernel checks, translates and compiles every instruction of a filter at each start of a sandbox, so
+//! the program is kept short. Neighbouring call numbers with the same rule become one segment, and a binary
+//! search finds the segment of a call. Entry type: [`SeccompFilter`].
 
 use std::io;
 
@@ -18,32 +18,32 @@ const AUDIT_ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const AUDIT_ARCH: u32 = 0xc000_00b7;
 
-/// After `mseal`. On every architecture new calls have the same numbers from 424 on.
+/// The number after `mseal`. From 424 on, new calls have the same number on every architecture.
 const FIRST_UNKNOWN_CALL: u32 = 463;
 
-// Places in the structure that the kernel shows to a filter.
+// Offsets in `struct seccomp_data`, the input of a filter.
 const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 const ARGUMENTS_OFFSET: u32 = 16;
 
-/// What must hold of one argument. Its lower half is looked at, which is all that the kernel takes
-/// of an `int`; [`ArgumentCondition::UpperHalfZero`] looks at the upper half.
+/// A condition on one argument. Conditions test its lower half, which is all that the kernel uses of an
+/// `int`. [`ArgumentCondition::UpperHalfZero`] tests the upper half.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArgumentCondition {
-    /// These bits of the argument have this value.
+    /// The argument's bits under `mask` equal `value`.
     MaskedEqual {
         argument: u32,
         mask: u32,
         value: u32,
     },
-    /// The argument is anything but this.
+    /// The argument differs from `value`.
     NotEqual { argument: u32, value: u32 },
-    /// The argument is in one of these ranges, whose ends are included.
+    /// The argument is in one of these inclusive ranges.
     InRanges {
         argument: u32,
         ranges: &'static [(u32, u32)],
     },
-    /// The upper half of the argument, which the others do not look at, is empty.
+    /// The upper half of the argument, which the other conditions ignore, is zero.
     UpperHalfZero { argument: u32 },
 }
 
@@ -57,21 +57,21 @@ impl ArgumentCondition {
     }
 }
 
-/// A call that is allowed if one of the alternatives holds in all its conditions.
+/// A call that is allowed if all conditions of at least one alternative hold.
 #[derive(Debug)]
 pub(crate) struct ConditionalCall {
     pub(crate) call: u32,
     pub(crate) alternatives: Vec<Vec<ArgumentCondition>>,
-    /// What the call answers otherwise.
+    /// The error that the call returns otherwise.
     errno: Errno,
 }
 
-/// Which system calls pass.
+/// The system calls that are allowed.
 #[derive(Debug, Default)]
 pub(crate) struct SeccompFilter {
     allowed: Vec<u32>,
     conditional: Vec<ConditionalCall>,
-    /// Refused with an error of their own.
+    /// Calls that are refused with a specific error.
     refused: Vec<(u32, Errno)>,
 }
 
@@ -85,7 +85,7 @@ impl SeccompFilter {
         self.allow_if_or(call, alternatives, Errno::EPERM);
     }
 
-    /// The same with another error than `EPERM`.
+    /// Like [`SeccompFilter::allow_if`], with an error other than `EPERM`.
     pub(crate) fn allow_if_or(
         &mut self,
         call: c_long,
@@ -111,10 +111,10 @@ impl SeccompFilter {
         &self.refused
     }
 
-    /// Instructions for the kernel. Everything that was not named is refused with `EPERM`, calls
-    /// that are newer than this filter with `ENOSYS`, so that libraries fall back to older
-    /// ones; another architecture's calls end the process. A call that is both allowed and has a
-    /// rule of its own follows the rule.
+    /// Assembles the filter program for the kernel. Calls without a rule are refused with `EPERM`. Calls
+    /// newer than this filter are refused with `ENOSYS`, so that libraries fall back to older calls. Calls
+    /// of another architecture kill the process. If a call is allowed and also has a specific rule, the
+    /// specific rule applies.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
         let mut program = vec![
             load(ARCHITECTURE_OFFSET),
@@ -126,7 +126,8 @@ impl SeccompFilter {
         program
     }
 
-    /// What to do from each number on, in order; the first begins at 0.
+    /// The first call number of each segment and the segment's code, in ascending order. The first segment
+    /// begins at 0.
     fn segments(&self) -> Vec<(u32, Vec<sock_filter>)> {
         let mut rules =
             [CallRule::Verdict(return_errno(Errno::EPERM)); FIRST_UNKNOWN_CALL as usize];
@@ -155,7 +156,7 @@ impl SeccompFilter {
         segments
     }
 
-    /// Confines this thread and all that it starts.
+    /// Installs the filter for this thread and everything it starts.
     pub(crate) fn install(&self) -> io::Result<()> {
         let mut program = self.assemble();
         let program = sock_fprog {
@@ -178,7 +179,7 @@ impl SeccompFilter {
     }
 }
 
-/// What becomes of one system call.
+/// The rule for one system call.
 #[derive(Clone, Copy)]
 enum CallRule<'a> {
     Verdict(sock_filter),
@@ -194,11 +195,11 @@ impl CallRule<'_> {
     }
 }
 
-/// Ends in a verdict whatever the arguments are.
+/// The compiled code ends in a verdict for all arguments.
 fn compile_alternatives(alternatives: &[Vec<ArgumentCondition>], errno: Errno) -> Vec<sock_filter> {
     let mut body = Vec::new();
     for alternative in alternatives {
-        // From the end: each check must know how much follows it.
+        // Built backwards, because each check must know the length of the code after it.
         let mut code = vec![return_action(SECCOMP_RET_ALLOW)];
         for check in alternative.iter().rev() {
             let mut checked = check.compile(code.len());
@@ -212,7 +213,7 @@ fn compile_alternatives(alternatives: &[Vec<ArgumentCondition>], errno: Errno) -
 }
 
 impl ArgumentCondition {
-    /// Goes on behind its end if it holds, and `past` instructions further if not.
+    /// The compiled code falls through if the condition holds, and skips the next `past` instructions if not.
     fn compile(&self, past: usize) -> Vec<sock_filter> {
         const UPPER_HALF_OFFSET: u32 = 4;
         let past = jump_distance(past);
@@ -240,7 +241,7 @@ impl ArgumentCondition {
             Self::InRanges { argument, ranges } => {
                 let mut code = vec![skip(u32::from(past))];
                 for (first, last) in ranges.iter().rev() {
-                    // Past what has been written and the instruction that ends the search.
+                    // Skips the remaining checks and the final jump, which is taken if no range matches.
                     let found = jump_distance(code.len());
                     if first == last {
                         code.insert(0, jump(BPF_JEQ, *first, found, 0));
@@ -256,12 +257,12 @@ impl ArgumentCondition {
     }
 }
 
-/// A distance that a jump with a condition reaches.
+/// Converts a distance to the offset of a conditional jump.
 fn jump_distance(distance: usize) -> u8 {
-    u8::try_from(distance).expect("the rule of one system call is short")
+    u8::try_from(distance).expect("the code of one system call's rule fits a conditional jump")
 }
 
-/// Finds the segment of the number by halving.
+/// Compiles a binary search for the segment of a call number.
 fn compile_search(segments: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
     match segments {
         [] => vec![return_errno(Errno::EPERM)],
@@ -271,7 +272,7 @@ fn compile_search(segments: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
             let (low, first_high) = (compile_search(low), high[0].0);
             let mut code = match u8::try_from(low.len()) {
                 Ok(distance) => vec![jump(BPF_JGE, first_high, distance, 0)],
-                // A jump of any length: the one with a condition reaches only 255 instructions.
+                // An unconditional jump, because a conditional one reaches only 255 instructions.
                 Err(_) => vec![jump(BPF_JGE, first_high, 0, 1), skip(low.len() as u32)],
             };
             code.extend(low);
@@ -319,7 +320,7 @@ fn jump(comparison: u32, value: u32, jt: u8, jf: u8) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// The kernel's machine, as far as the assembler uses it.
+    /// Interprets the subset of the kernel's BPF machine that the assembler uses.
     fn run_program(
         program: &[sock_filter],
         architecture: u32,

@@ -15,8 +15,8 @@
 //! - [`supervise`]: the supervisor, from plan to clean-up. [`start_walls`] is its first half.
 //! - `enter`: the setup steps of process 1, in order.
 //! - [`confine()`]: the unprivileged steps alone, for a guest behind another program's walls.
-//! - `apart`: overlays over the host's programs, and masks over parts of `/proc`.
-//! - `own_kernel`: extra steps on gVisor's kernel.
+//! - `masking`: overlays over the host's programs, and masks over parts of `/proc`.
+//! - `gvisor`: extra steps on gVisor's kernel.
 //! - [`with_oom_victim_score`]: makes commands the first candidates of the OOM killer.
 //! - [`staging`]: mounts for a container engine, which sets up its own walls.
 //! - [`fence`]: limits on a container that its engine has no options for.

@@ -2,10 +2,10 @@
 //! starts the VMM. Plain data and its framing; starts nothing.
 //!
 //! ```text
-//! host ──`Errand` + descriptors──▶ helper, behind walls, starts QEMU ──`Ending`──▶ host
-//! host ──`Plan`──▶ init, inside the machine, which sets up these walls there
-//! host ◀──`Awake`── init                          (then it waits: a snapshot is taken here)
-//! host ──`Arrival`──▶ init, which adapts these walls to one sandbox, or sets up others
+//! host ──`HelperTask` + descriptors──▶ helper, behind walls, starts QEMU ──`ProgramExit`──▶ host
+//! host ──`WallsPlan`──▶ init, inside the machine, which sets up these walls there
+//! host ◀──`MachineReady`── init                   (then it waits: a snapshot is taken here)
+//! host ──`MachineActivation`──▶ init, which adapts these walls to one sandbox, or sets up others
 //! ```
 
 use std::io::{self, IoSlice, IoSliceMut};

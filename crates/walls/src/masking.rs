@@ -1,12 +1,13 @@
-//! What a sandbox shows of the host without sharing it: folders of programs under an overlay of the
-//! sandbox's own, and files of `/proc` that tell of the machine covered.
+//! Separates host files that a sandbox sees from the host: overlays over the program folders, and masks
+//! over the files in `/proc` that describe the machine.
 //!
-//! An overlay has inodes of its own: a watch on them hears nothing of what the host does with its
-//! programs, and a lock on them holds up nobody outside. `/proc` cannot be mounted without these
-//! files as long as programs need others beside them (`subset=pid` leaves out all).
+//! An overlay has its own inodes. A watch on them therefore does not see what the host does with its
+//! programs, and a lock on them does not block processes outside. The masked files cannot be left out when
+//! `/proc` is mounted: `subset=pid` also leaves out the files next to them that programs need.
 //!
-//! Taking an overlay down costs the kernel a grace period, so [`overlay_parents`] covers several
-//! folders with one. Entry points: that, and [`overlay_and_mask`] for the other folders and `/proc`.
+//! Unmounting an overlay costs the kernel a grace period, so [`overlay_parents`] covers several folders
+//! with one overlay. [`overlay_and_mask`] covers the remaining folders and `/proc`. These two functions are
+//! the entry points.
 
 use std::fs;
 use std::io;
@@ -19,11 +20,12 @@ use crate::plan::SetupStage;
 use crate::supervisor::{SetupContext, SetupResult};
 use crate::sys;
 
-/// Where the covers are made, in a file system of the sandbox's own; gone when this is done.
+/// Temporary folder for the mount sources of the masks, in a file system of the sandbox. Removed at the end
+/// of [`overlay_and_mask`].
 const MASK_DIR: &str = "/dev/.covers";
 
-/// Files that are empty instead: how the machine was started, what its devices, its disks and its
-/// other users do, and what its kernel consists of. Programs live without them.
+/// Files that appear empty in the sandbox. They reveal how the machine was booted, the activity of its
+/// devices, disks and other users, and the parts of its kernel. Programs work without them.
 const MASKED_PROC_FILES: &[&str] = &[
     "bootconfig",
     "buddyinfo",
@@ -46,27 +48,27 @@ const MASKED_PROC_FILES: &[&str] = &[
     "zoneinfo",
 ];
 
-/// Folders of the same kind.
+/// Folders that appear empty in the sandbox for the same reason.
 const MASKED_PROC_DIRS: &[&str] = &[
     "acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi",
 ];
 
-/// Names the boot of the machine; another name is made up for the sandbox.
+/// Identifies the current boot of the machine. The sandbox sees a random value instead.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Lays one overlay over each top-level folder of the host's (`/usr`, `/etc`) that holds some of these
-/// folders, in place: what is opened there afterwards is opened through the overlay. Returns the folders
-/// for which that holds. An overlay shows nothing of mounts below it, so a top-level folder with any is
-/// left as it is. `empty` is an empty folder.
+/// Mounts one overlay in place over each top-level folder of the host (`/usr`, `/etc`) that contains some of
+/// `folders`. Files opened there afterwards are opened through the overlay. Returns the folders that are now
+/// behind an overlay. An overlay hides mounts below it, so a top-level folder that contains a mount point
+/// is skipped. `empty` is an empty folder.
 ///
-/// Runs in a mount namespace that leaves the host's tree afterwards, before it does.
+/// Must run in the sandbox's new mount namespace, before it detaches the host's tree.
 pub(crate) fn overlay_parents<'a>(folders: &[&'a Path], empty: &Path) -> io::Result<Vec<&'a Path>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let points: Vec<&Path> = mount_points(&mounts).collect();
     let mut tried: Vec<(&Path, bool)> = Vec::new();
     let mut overlaid = Vec::new();
     for folder in folders {
-        // Before the root, which is the last ancestor.
+        // The top-level folder is the ancestor just below `/`, which is the last ancestor.
         let Some(top) = folder
             .ancestors()
             .take_while(|one| one.parent().is_some())
@@ -81,7 +83,7 @@ pub(crate) fn overlay_parents<'a>(folders: &[&'a Path], empty: &Path) -> io::Res
             tried.push((top, is_laid));
             is_laid
         });
-        // A symbolic link on the way may lead to another top-level folder.
+        // A symbolic link in the path may lead to a different top-level folder.
         if is_laid && fs::canonicalize(folder).is_ok_and(|real| real == *folder) {
             overlaid.push(*folder);
         }
@@ -89,20 +91,21 @@ pub(crate) fn overlay_parents<'a>(folders: &[&'a Path], empty: &Path) -> io::Res
     Ok(overlaid)
 }
 
-/// Of the lines of a `mountinfo` file of `/proc`.
+/// Parses the mount points from the text of a `mountinfo` file in `/proc`.
 fn mount_points(mountinfo: &str) -> impl Iterator<Item = &Path> {
     let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
     points.map(Path::new)
 }
 
-/// Lays an overlay over each folder and covers what `/proc` tells. Runs in the sandbox's mount
-/// namespace with its `/proc` and `/dev` in place, before rights are dropped.
+/// Mounts an overlay over each folder and masks the files in `/proc` that describe the machine. Must run in
+/// the sandbox's mount namespace, after its `/proc` and `/dev` are mounted and before privileges are dropped.
 pub(crate) fn overlay_and_mask<'a>(folders: impl Iterator<Item = &'a Path>) -> SetupResult<()> {
     let nothing = Path::new(MASK_DIR).join("nothing");
     fs::create_dir_all(&nothing).at(SetupStage::Mounts, "make covers")?;
     let mut folders = folders.peekable();
     let mounts = if folders.peek().is_some() {
-        // Of the sandbox's first process, which sees all: this one may have no number in there.
+        // Read process 1's file, which lists all mounts: the current process may have no PID in this
+        // `/proc`.
         fs::read_to_string("/proc/1/mountinfo").at(SetupStage::Mounts, "list mounts")?
     } else {
         String::new()
@@ -116,8 +119,8 @@ pub(crate) fn overlay_and_mask<'a>(folders: impl Iterator<Item = &'a Path>) -> S
     fs::remove_dir_all(MASK_DIR).at(SetupStage::Mounts, "remove the covers")
 }
 
-/// Lays an overlay over a folder, and over each that is mounted below it: an overlay shows nothing of
-/// those.
+/// Mounts an overlay over a folder, and another over each folder mounted below it, because an overlay hides
+/// the mounts below it.
 fn overlay_tree(folder: &Path, points: &[&Path], nothing: &Path) -> io::Result<()> {
     let mut below: Vec<(&Path, OwnedFd)> = Vec::new();
     for point in points {
@@ -138,11 +141,11 @@ fn overlay_tree(folder: &Path, points: &[&Path], nothing: &Path) -> io::Result<(
     Ok(())
 }
 
-/// An older kernel, or a file system that cannot lie under an overlay: then the folder stays as it
-/// is, read-only all the same.
+/// Returns false if the kernel is too old or the file system cannot be a lower layer. The folder then stays
+/// without an overlay, but is still read-only.
 fn mount_overlay(folder: &Path, nothing: &Path) -> bool {
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    // The kernel wants two folders where there is none to write to.
+    // Without an upper layer, the kernel requires two lower folders.
     let options = format!(
         "lowerdir={}:{},userxattr",
         folder.display(),
@@ -175,7 +178,7 @@ fn mask_proc(nothing: &Path) -> io::Result<()> {
     bind_over(&file("boot_id", &another)?, Path::new(BOOT_ID_PATH))
 }
 
-/// Not every kernel has all of them.
+/// Ignores a target that does not exist: not every kernel has all of these files.
 fn bind_over(with: &Path, target: &Path) -> io::Result<()> {
     let flags = MsFlags::MS_BIND;
     match mount(Some(with), target, None::<&str>, flags, None::<&str>) {

@@ -204,7 +204,7 @@ impl ProjectId {
 
 impl Drop for ProjectId {
     fn drop(&mut self) {
-        // The file is removed while it is still locked: see `take`.
+        // The file is removed while it is still locked: see `ProjectId::try_lock`.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,9 +1,9 @@
-//! The root that commands see: built from nothing, so that nothing of the host is in it but
-//! what the plan names.
+//! Builds the root file system that commands see. It starts empty, so it contains only those parts of the
+//! host that the plan names.
 //!
-//! Every host path is opened first, as a detached mount, while the host's tree is in sight.
-//! Then the host's tree is let go for good, and the new root is furnished by paths that can
-//! only lead inside. Entry points: [`open_supervisor_mounts`] outside, [`RootBuilder`] in process 1.
+//! All host paths are opened first, as detached mounts, while the host's tree is still mounted. Then the
+//! host's tree is unmounted for good. The new root is populated afterwards, when paths can only resolve
+//! inside it. Entry points: [`open_supervisor_mounts`] outside, [`RootBuilder`] in process 1.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,17 +25,18 @@ use crate::plan::{
 use crate::supervisor::{SetupContext, SetupResult};
 use crate::sys;
 
-/// Detached mounts, by the path inside at which they will stand.
+/// Detached mounts, by the path in the sandbox at which they will be attached.
 pub(crate) type DetachedMounts = BTreeMap<PathBuf, OwnedFd>;
 
-/// Options of the file system of terminals, of which all sandboxes share what the machine has.
+/// Mount options of devpts. `max` limits the terminals of one sandbox, because all sandboxes share the
+/// terminals that the machine has.
 pub(crate) const DEVPTS_OPTIONS: &str = "newinstance,ptmxmode=0666,mode=0620,max=64";
 
-/// Where an image's own folder stands before the overlay covers it.
+/// Where the image's folder is mounted before the overlay is mounted on top of it.
 const LOWER_DIR: &str = "/lower";
 
-/// Opens the sources that need the host's own rights. Called by the supervisor; `userns_for` makes
-/// a user namespace with the wanted mapping.
+/// Opens the sources that need the supervisor's privileges on the host. Called by the supervisor.
+/// `userns_for` makes a user namespace with the given mapping.
 pub(crate) fn open_supervisor_mounts(
     plan: &WallsPlan,
     mut userns_for: impl FnMut(IdMap) -> SetupResult<OwnedFd>,
@@ -60,7 +61,7 @@ pub(crate) fn open_supervisor_mounts(
     Ok(trees)
 }
 
-/// A host path that will stand in the root.
+/// A host path that will be mounted in the root.
 struct MountSource<'a> {
     path: &'a Path,
     target: &'a Path,
@@ -68,13 +69,13 @@ struct MountSource<'a> {
     opener: MountOpener,
 }
 
-/// With whose rights a path is opened.
+/// Which process opens a path, and so with which privileges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MountOpener {
-    /// Process 1's, which are those of the sandbox's user.
+    /// Process 1, with the privileges of the sandbox's user.
     Process1,
     Supervisor,
-    /// The supervisor's, with a mapping of owners.
+    /// The supervisor, which also maps the owner of the files.
     Mapped(IdMap),
 }
 
@@ -122,8 +123,8 @@ fn mount_source(fitting: &RootEntry) -> Option<MountSource<'_>> {
     }
 }
 
-/// What commands may change is opened at its real path: a link that another sandbox put there after
-/// it was looked at would lead elsewhere.
+/// Paths that commands can write to are opened without following symbolic links: another sandbox may have
+/// put a link there after the path was checked, and the link would lead elsewhere.
 pub(crate) fn open_source(path: &Path, access: MountAccess) -> io::Result<OwnedFd> {
     match access {
         MountAccess::ReadWrite => sys::open_tree_no_symlinks(path),
@@ -139,7 +140,7 @@ fn open_mount(source: &Path, access: MountAccess) -> SetupResult<OwnedFd> {
         .at(SetupStage::Mounts, format!("open `{}`", source.display()))
 }
 
-/// While the host's own /proc is in sight: the kernel asks for that.
+/// Must run while the host's own `/proc` is mounted: the kernel requires that.
 fn add_proc_mounts(trees: &mut DetachedMounts, fittings: &[RootEntry]) -> SetupResult<()> {
     for fitting in fittings {
         if let RootEntry::Proc { target } = fitting {
@@ -159,25 +160,25 @@ pub(crate) fn mount_attributes(access: MountAccess) -> u64 {
     }
 }
 
-/// Places inside of what [`open_supervisor_mounts`] opens, in the same order.
+/// Mount targets, in the sandbox, of the sources that [`open_supervisor_mounts`] opens, in the same order.
 pub(crate) fn supervisor_mount_targets(plan: &WallsPlan) -> impl Iterator<Item = &Path> {
     let supplied = mount_sources(plan).filter(|source| source.opener != MountOpener::Process1);
     supplied.map(|source| source.target)
 }
 
-/// A root that lacks only what the supervisor supplies.
+/// A root that is complete except for the mounts that the supervisor supplies.
 pub(crate) struct RootBuilder {
     trees: DetachedMounts,
-    /// Folders, as they are called inside, that have been opened through an overlay.
+    /// Folders that were opened through an overlay, by their path in the sandbox.
     apart: Vec<PathBuf>,
     copies: CopiedFiles,
-    /// Of the root around it, if there is one.
+    /// Mounts of the runtime program's root, which surrounds this one, if there is one.
     program_trees: DetachedMounts,
 }
 
 impl RootBuilder {
-    /// Opens what the root is made of, lets the host's tree go, and furnishes what it can.
-    /// Runs in the new mount namespace.
+    /// Opens the sources of the root, unmounts the host's tree, and creates the entries that do not need the
+    /// supervisor. Must run in the new mount namespace.
     pub(crate) fn build(plan: &WallsPlan) -> SetupResult<Self> {
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
@@ -216,7 +217,7 @@ impl RootBuilder {
         Ok(unfinished)
     }
 
-    /// Adds what was supplied, and closes the root.
+    /// Adds the mounts that the supervisor supplied and completes the root.
     pub(crate) fn finish(mut self, plan: &WallsPlan, supplied: DetachedMounts) -> SetupResult<()> {
         self.trees.extend(supplied);
         match &plan.root {
@@ -249,20 +250,20 @@ fn is_opened_by_supervisor(fitting: &RootEntry) -> bool {
     mount_source(fitting).is_some_and(|source| source.opener != MountOpener::Process1)
 }
 
-/// What of the host is written anew inside.
+/// Host files that are copied into the root instead of mounted.
 #[derive(Default)]
 struct CopiedFiles {
-    /// Contents of files, by the path inside at which they will stand.
+    /// Contents of files, by their path in the sandbox.
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// This very program.
+    /// The guest program, which is the program that is running now.
     guest: Option<fs::File>,
 }
 
-/// No file that is copied is longer.
+/// Copied files are truncated to this size.
 const MAX_COPY_BYTES: u64 = 256 * 1024;
 
-/// Reads the files to copy with the rights of the sandbox's user: what that user may not read
-/// is left out.
+/// Reads the files to copy with the privileges of the sandbox's user. Files that this user cannot open are
+/// left out.
 fn read_copies(plan: &WallsPlan) -> SetupResult<CopiedFiles> {
     let mut copies = CopiedFiles::default();
     for fitting in &plan.root_entries {
@@ -289,20 +290,20 @@ fn open_proc_mount() -> SetupResult<OwnedFd> {
         .at(SetupStage::Mounts, "mount /proc")
 }
 
-/// Makes a fresh tmpfs the root and lets the host's tree go.
+/// Makes a new tmpfs the root and unmounts the previous tree.
 fn enter_tmpfs(bytes: u64) -> SetupResult<()> {
     change_root(mount_new_root(bytes)?)
 }
 
-/// Mounts a fresh tmpfs, which is to become the root.
+/// Mounts a new tmpfs that is to become the root.
 fn mount_new_root(bytes: u64) -> SetupResult<&'static Path> {
     let folder = Path::new("/tmp");
     mount_tmpfs(folder, bytes, 4096, 0o755)?;
     Ok(folder)
 }
 
-/// Mounts overlays over the host's programs, so that they are opened through these. Returns the folders
-/// inside that are separate from the host because of that.
+/// Mounts overlays over the host's programs, so that the programs are opened through the overlays. Returns
+/// the paths in the sandbox of the folders that this separates from the host.
 fn overlay_programs(plan: &WallsPlan, new_root: &Path) -> SetupResult<Vec<PathBuf>> {
     const STEP: &str = "lay an overlay over the host's programs";
     if !is_for_commands(plan) {
@@ -316,7 +317,7 @@ fn overlay_programs(plan: &WallsPlan, new_root: &Path) -> SetupResult<Vec<PathBu
     let empty = new_root.join(".empty");
     fs::create_dir(&empty).at(SetupStage::Mounts, STEP)?;
     let overlaid = masking::overlay_parents(&folders, &empty).at(SetupStage::Mounts, STEP)?;
-    // The overlays keep it, nameless.
+    // The overlays keep the removed folder alive.
     fs::remove_dir(&empty).at(SetupStage::Mounts, STEP)?;
     let apart = shown
         .iter()
@@ -328,7 +329,7 @@ fn change_root(folder: &Path) -> SetupResult<()> {
     let change = || {
         std::env::set_current_dir(folder)?;
         pivot_root(".", ".")?;
-        // The old root now lies under the new one, at the same place.
+        // The old root is now mounted below the new one, at the same mount point.
         umount2(".", MntFlags::MNT_DETACH)?;
         std::env::set_current_dir("/")
     };
@@ -345,7 +346,7 @@ fn make_root_read_only() -> SetupResult<()> {
         .at(SetupStage::Mounts, "make the root read-only")
 }
 
-/// Whether commands see this root. A program that puts up more walls, and a VMM, do not show it to commands.
+/// Whether commands see this root. They do not if a runtime program sets up more walls or if a VMM runs here.
 fn is_for_commands(plan: &WallsPlan) -> bool {
     plan.program.is_none() && plan.role != Process1Role::VmmHelper
 }
@@ -367,7 +368,7 @@ fn mask_host_paths(plan: &WallsPlan, already: &[PathBuf]) -> SetupResult<()> {
     masking::overlay_and_mask(overlaid.filter(|target| !already.iter().any(|one| one == target)))
 }
 
-/// Makes the finished root a folder of another one, a program's.
+/// Makes the finished root a folder in the root of a runtime program.
 fn enter_program_root(program: &RuntimeProgram, trees: &DetachedMounts) -> SetupResult<()> {
     let inner = sys::open_tree(Path::new("/")).at(SetupStage::Mounts, "hold the root")?;
     enter_tmpfs(1024 * 1024)?;
@@ -459,7 +460,7 @@ fn create_entry(
     }
 }
 
-/// Writes a file of the plan's own, in an image instead of what the image had.
+/// Writes a file from the plan. It replaces the image's file of that name.
 fn replace_file(target: &Path, content: &[u8]) -> io::Result<()> {
     write_file(target, 0o644, |file| file.write_all(content))
 }

@@ -1,7 +1,7 @@
-//! The supervisor's whole life: read the plan, start process 1 behind the walls, wait, clean up.
+//! The supervisor, from start to end: read the plan, start process 1 behind the walls, wait, clean up.
 //!
-//! It is outside the sandbox and has one thread. The control channel is its lifeline: when the
-//! host goes, however it goes, the channel closes and the sandbox with it. Entry: [`supervise`].
+//! It runs outside the sandbox and has one thread. When the host process ends, for whatever reason, the
+//! control channel closes and the supervisor ends the sandbox. Entry point: [`supervise`].
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -31,16 +31,17 @@ use crate::sys::{self, CloneSide};
 
 pub(crate) type SetupResult<T> = Result<T, SetupFailure>;
 
-/// How long past the deadline the guest may take to end by itself.
+/// How long the guest may take after the deadline to end by itself.
 const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long process 1 may take for its part of the walls. The host gives up later than this.
+/// How long process 1 may take for its part of the setup. The host's own timeout is longer.
 const ENTER_TIMEOUT: Duration = Duration::from_secs(100);
 
-/// How long the processes of a sandbox may take to die. What the kernel holds longer is left to it.
+/// How long the processes of a sandbox may take to die. If the kernel holds a process longer, the supervisor
+/// stops waiting.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Names the step that failed.
+/// Adds the name of the failed step to an error.
 pub(crate) trait SetupContext<T> {
     fn at(self, stage: SetupStage, step: impl Into<String>) -> SetupResult<T>;
 }
@@ -55,16 +56,16 @@ impl<T, E: Into<io::Error>> SetupContext<T> for Result<T, E> {
     }
 }
 
-/// What process 1 does behind the walls, with the link as its standard input and its only
-/// descriptor of the host's.
+/// What process 1 runs behind the walls. The link is its standard input and its only descriptor from the
+/// host.
 #[derive(Debug, Clone, Copy)]
 pub struct Process1Entry {
     pub run: fn(OwnedFd) -> ExitCode,
-    /// The role in which the program begins anew to do the same, where it has to.
+    /// The argument that selects the same role if the program has to execute itself again.
     pub role: &'static CStr,
 }
 
-/// Serves one sandbox from plan to clean-up.
+/// Runs one sandbox: receives the plan, starts the sandbox, waits for its end and cleans up.
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0 and the
 /// control socket as descriptor 1.
@@ -74,7 +75,7 @@ pub fn supervise(
     inside: fn(Process1Role) -> Process1Entry,
 ) -> ExitCode {
     let _ = nix::sys::prctl::set_name(c"hotcell-walls");
-    // A terminal's interrupt is for the host to judge; the supervisor must outlive it.
+    // The host decides what an interrupt from the terminal means. The supervisor must survive it.
     let _ = setsid();
     let control = File::from(control);
     match receive::<WallsPlan>(&control) {
@@ -83,8 +84,8 @@ pub fn supervise(
     }
 }
 
-/// The same for a plan that is known already. The control channel is anything that can be read,
-/// written and waited for: a socket, the port of a virtual machine.
+/// Like [`supervise`], for a plan that has already been received. The control channel can be any file that
+/// supports reading, writing and polling: a socket, or the port of a virtual machine.
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0.
 pub fn supervise_plan(
@@ -96,7 +97,7 @@ pub fn supervise_plan(
     match start_walls(plan, link, inside) {
         Ok(StartedWalls::Outside(walls)) => walls.serve(control),
         Ok(StartedWalls::Inside(ended)) => {
-            // The supervisor's, which this process has not been for long.
+            // The descriptor belongs to the supervisor. Process 1 has already closed or replaced its copy.
             std::mem::forget(control);
             return ended;
         }
@@ -106,16 +107,16 @@ pub fn supervise_plan(
     ExitCode::SUCCESS
 }
 
-/// In which process [`start_walls`] returned.
+/// The process in which [`start_walls`] returned.
 #[derive(Debug)]
 pub enum StartedWalls {
-    /// In that which called it.
+    /// The process that called it.
     Outside(Box<SupervisedWalls>),
-    /// In process 1 behind the walls, after its life.
+    /// Process 1 behind the walls, after it has finished.
     Inside(ExitCode),
 }
 
-/// Puts up walls and starts process 1 behind them.
+/// Sets up walls and starts process 1 behind them.
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0.
 pub fn start_walls(
@@ -131,7 +132,7 @@ pub fn start_walls(
             Err(failure)
         }
         Ok(StartSide::Inside(link)) => {
-            // These belong to the supervisor, which this process no longer is.
+            // The groups belong to the supervisor, so process 1 must not remove them.
             std::mem::forget(groups);
             let _ = nix::sys::prctl::set_name(c"hotcell-guest");
             Ok(StartedWalls::Inside((inside.run)(link)))
@@ -147,7 +148,7 @@ pub fn start_walls(
     }
 }
 
-/// Walls that stand, seen from outside.
+/// Running walls, seen from outside.
 #[derive(Debug)]
 pub struct SupervisedWalls {
     process: SandboxProcess,
@@ -157,7 +158,8 @@ pub struct SupervisedWalls {
 }
 
 impl SupervisedWalls {
-    /// Makes them those of another plan, behind which nothing has happened yet; whether that can be.
+    /// Changes the walls to those of another plan. Only valid while nothing has run behind them. Returns
+    /// false if this is impossible, because the plans differ in more than limits and deadline.
     pub fn change(&mut self, plan: &WallsPlan) -> SetupResult<bool> {
         if self.plan == *plan {
             return Ok(true);
@@ -171,8 +173,8 @@ impl SupervisedWalls {
         Ok(true)
     }
 
-    /// Tells the host that they stand, and takes them down when the host, the deadline or what is
-    /// behind them ends.
+    /// Reports to the host that the walls are ready. Takes them down when the host ends, the deadline passes
+    /// or process 1 ends.
     pub fn serve(self, control: File) {
         let landlock = self.landlock;
         if send(&control, &SupervisorReport::Ready { landlock }).is_ok() {
@@ -191,7 +193,7 @@ impl SupervisedWalls {
         let _ = send(&control, &report);
     }
 
-    /// Ends all behind them; how many processes the kernel had killed for want of memory.
+    /// Ends all processes behind the walls. Returns how many processes the kernel killed for lack of memory.
     pub fn take_down(mut self) -> SetupResult<u64> {
         let killed = self.process.kill();
         let kills = self.groups.count_oom_kills();
@@ -200,13 +202,13 @@ impl SupervisedWalls {
     }
 }
 
-/// The same for a start.
+/// The process in which [`start_process_1`] returned.
 enum StartSide {
     Outside(SandboxProcess, Option<LandlockStatus>),
     Inside(OwnedFd),
 }
 
-/// Process 1 of the sandbox, seen from outside. Its end is the end of all in there.
+/// Process 1 of the sandbox, seen from outside. When it ends, all processes in the sandbox end.
 #[derive(Debug)]
 struct SandboxProcess {
     pid: Pid,
@@ -214,8 +216,8 @@ struct SandboxProcess {
 }
 
 impl SandboxProcess {
-    /// Gives it a moment to end by itself, as the guest behind another program's walls does with its
-    /// link: what it was writing it removes.
+    /// Gives process 1 a moment to end by itself. A guest behind the walls of a runtime program ends when its
+    /// link closes and removes the files that it was writing.
     fn wait_briefly(&self) {
         let grace = PollTimeout::try_from(EXIT_GRACE_PERIOD).unwrap_or(PollTimeout::ZERO);
         let _ = poll(
@@ -224,7 +226,7 @@ impl SandboxProcess {
         );
     }
 
-    /// Kills the whole sandbox and waits until the last process of it is gone.
+    /// Kills the whole sandbox and waits until its last process is gone.
     fn kill(&self) -> SetupResult<()> {
         let _ = kill(self.pid, Signal::SIGKILL);
         let give_up = Instant::now() + KILL_TIMEOUT;
@@ -275,7 +277,7 @@ fn wait_for_end(
         if ready[1].any() == Some(true) {
             return;
         }
-        // Its end is the host's end.
+        // The control channel closes when the host ends.
         match receive::<SupervisorRequest>(control) {
             Ok(SupervisorRequest::ReportOomKills) => {
                 let out_of_memory_kills = groups.count_oom_kills();
@@ -302,7 +304,7 @@ fn start_process_1(
     role: &CStr,
     groups: &mut CgroupSet,
 ) -> SetupResult<StartSide> {
-    // A version 2 group must be there for the clone; the others can wait.
+    // The clone needs the version 2 group. The other groups are created later.
     groups.create(&plan.groups, CgroupVersion::V2)?;
     let (line, far_line) = UnixStream::pair().at(SetupStage::Start, "make a socket")?;
     let owner = plan
@@ -325,7 +327,7 @@ fn start_process_1(
     for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
         set(&line, Some(ENTER_TIMEOUT)).at(SetupStage::Start, "bound the wait for the sandbox")?;
     }
-    // The guest's end of the link must live in the guest alone, or its death goes unseen.
+    // Only the guest may hold its end of the link. Otherwise the host would not see the guest's death.
     drop(link);
     let process = SandboxProcess {
         pid: Pid::from_raw(pid),
@@ -334,14 +336,14 @@ fn start_process_1(
     match finish_setup(plan, &line, pid, groups) {
         Ok(landlock) => Ok(StartSide::Outside(process, landlock)),
         Err(failure) => {
-            // The first failure says more.
+            // The first failure is more informative than one from the kill.
             let _ = process.kill();
             Err(failure)
         }
     }
 }
 
-/// The supervisor's part of the work, while process 1 does its own.
+/// The supervisor's part of the setup, which runs in parallel with the part of process 1.
 fn finish_setup(
     plan: &WallsPlan,
     mut line: &UnixStream,
@@ -356,7 +358,7 @@ fn finish_setup(
         trees: root::open_supervisor_mounts(plan, |idmap| mapped_namespace(plan.identity, idmap))?,
         groups: groups.open_task_files()?,
     };
-    // If process 1 has failed meanwhile, it has said why.
+    // If process 1 has failed meanwhile, its message says why, so that message takes precedence.
     let sent = supplies.send(line, plan);
     let outcome = receive::<SetupResult<Option<LandlockStatus>>>(line);
     match (outcome, sent) {
@@ -366,7 +368,7 @@ fn finish_setup(
     }
 }
 
-/// Returns behind the walls, or not at all.
+/// Returns only behind the walls. Exits if the setup fails.
 fn become_process_1(plan: &WallsPlan, line: UnixStream, role: &CStr) {
     oom_score::open_score_file();
     let outcome = enter(plan, &line);
@@ -380,8 +382,8 @@ fn become_process_1(plan: &WallsPlan, line: UnixStream, role: &CStr) {
         exec_program(program);
         exit_now();
     }
-    // Where the C library's record of the thread could not be made right, the program begins
-    // anew instead of going on.
+    // If the C library's record of the thread ID could not be corrected, the program executes itself again
+    // instead of continuing.
     if sys::thread_id_address().is_none() {
         let arguments = [c"hotcell-guest", role];
         let _ = execve::<_, &CStr>(c"/proc/self/exe", &arguments, &[]);
@@ -389,7 +391,7 @@ fn become_process_1(plan: &WallsPlan, line: UnixStream, role: &CStr) {
     }
 }
 
-/// Returns only when there is no such program.
+/// Returns only if the program cannot be executed.
 fn exec_program(program: &RuntimeProgram) {
     let _ = SigSet::all().thread_unblock();
     let text = |text: &[u8]| CString::new(text).ok();
@@ -415,8 +417,8 @@ fn write_id_maps(pid: libc::pid_t, identity: SandboxIdentity) -> SetupResult<()>
     write("uid_map", format!("{uid} {} 1", identity.outside_uid))
 }
 
-/// A user namespace that exists only as the mapping of a mount: owner on disk to the sandbox's
-/// identity.
+/// Makes a user namespace that serves only as the ID mapping of a mount, from the owner on disk to the
+/// sandbox's identity.
 pub(crate) fn mapped_namespace(identity: SandboxIdentity, idmap: IdMap) -> SetupResult<OwnedFd> {
     const STEP: &str = "make a mapping of owners";
     let (wait, hold) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(SetupStage::Identity, STEP)?;

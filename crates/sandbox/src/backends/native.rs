@@ -1,4 +1,4 @@
-//! Native walls: plans them, starts the supervisor, listens to its reports.
+//! Native walls: plans them, starts the supervisor and reads its reports.
 
 mod diagnosis;
 pub(super) mod wall_plan;
@@ -38,17 +38,17 @@ pub(crate) struct NativeWalls {
     supervisor: Option<Child>,
     control: Option<UnixStream>,
     memory_counter: Option<PathBuf>,
-    /// The control groups, which the supervisor removes unless it was killed.
+    /// The control groups. The supervisor removes them unless it was killed.
     groups: Vec<PathBuf>,
 }
 
 /// How long a supervisor may take to report the end of a sandbox.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long it may take to end once its control socket is closed.
+/// How long a supervisor may take to exit after its control socket is closed.
 const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
-/// How long a start waits for the sweep of what others left.
+/// How long a start waits for the removal of stale control groups that other processes left.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, SandboxError> {
@@ -67,8 +67,8 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
     ))
 }
 
-/// Puts up walls as the spec says, after `adapt` has changed the plan for what else than the guest
-/// is to stand behind them; that may say on `errors` why it did not start.
+/// Sets up walls for the spec. `adapt` first changes the plan for a program other than the guest that is to
+/// run behind the walls. That program can report on `errors` why it did not start.
 pub(super) async fn start_walls(
     spec: &SandboxSpec,
     facts: &HostFacts,
@@ -86,7 +86,7 @@ pub(super) async fn start_walls(
         Ownership::Caller
     };
     match start(&plan(ownership), errors.as_ref()).await {
-        // A file system that cannot map owners: run as the owner, unless that is root.
+        // The file system cannot map owners: run as the owner, unless the owner is root.
         Err(SupervisorError::Failed(failure)) if is_unmappable(&failure, facts) => {
             start(&plan(Ownership::Owner), errors.as_ref()).await
         }
@@ -147,7 +147,7 @@ pub(super) fn gather_facts(spec: &SandboxSpec) -> Result<HostFacts, SandboxError
         groups: AvailableControllers::detect(),
         group_name: cgroups::group_name(u64::from(number)),
         processors: processors(),
-        // Sandboxes of several host processes must differ too.
+        // Includes the PID, because sandboxes of different host processes must differ too.
         number: (std::process::id() << 10).wrapping_add(number),
     })
 }
@@ -161,7 +161,7 @@ fn folder_owner(folder: &Path) -> io::Result<(u32, u32)> {
     }
 }
 
-/// Whether this is the machine's own user namespace, where root is really root.
+/// Whether this is the machine's initial user namespace, in which user 0 is the real root.
 pub(crate) fn is_initial_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
@@ -185,7 +185,7 @@ impl From<io::Error> for SupervisorError {
     }
 }
 
-/// A supervisor that waits for its plan.
+/// A supervisor that is waiting for its plan.
 #[derive(Debug)]
 struct WaitingSupervisor {
     supervisor: Child,
@@ -211,10 +211,10 @@ impl WaitingSupervisor {
     }
 }
 
-/// One that was started ahead of its use.
+/// A supervisor that was started before it is needed.
 static SPARE_SUPERVISOR: Mutex<Option<WaitingSupervisor>> = Mutex::new(None);
 
-/// Starts a supervisor ahead of its use, unless one waits already. It ends with this process.
+/// Starts a supervisor before it is needed, unless one is already waiting. It ends with this process.
 pub(crate) fn prewarm() {
     let mut spare = SPARE_SUPERVISOR
         .lock()
@@ -241,7 +241,7 @@ async fn start(
         link,
     } = spare.map_or_else(|| WaitingSupervisor::spawn(errors), Ok)?;
     plan::send(&control, plan)?;
-    // While the supervisor works there is time for what a crash left.
+    // Remove control groups left by a crash while the supervisor works.
     static SWEPT: AtomicBool = AtomicBool::new(false);
     let is_first = !SWEPT.swap(true, Ordering::Relaxed);
     let swept = is_first.then(|| child::run_on_thread(cgroups::remove_stale_groups));
@@ -264,7 +264,7 @@ async fn start(
     start_progress::step("hear from the supervisor of the native walls");
     let report = standing.report();
     let report = match swept {
-        // One that is stuck in the kernel holds nobody up.
+        // The timeout keeps a removal that is stuck in the kernel from delaying the start.
         Some(swept) => {
             let swept = tokio::time::timeout(SWEEP_TIMEOUT, swept);
             tokio::join!(report, swept).0?
@@ -283,7 +283,8 @@ async fn start(
 }
 
 impl NativeWalls {
-    /// Has the supervisor end it in so long, instead of when its plan says.
+    /// Makes the supervisor end the sandbox after `deadline`, counted from now, instead of at the plan's
+    /// deadline.
     pub(super) async fn set_deadline(&mut self, deadline: Duration) -> io::Result<()> {
         let control = self.control.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let mut message = Vec::new();
@@ -307,7 +308,7 @@ impl NativeWalls {
 impl super::RunningWalls for NativeWalls {
     fn take_down(&mut self) -> BoxFuture<'_, u64> {
         Box::pin(async {
-            // Half a close: the supervisor sees the end, and can still report.
+            // Shuts down only the writing half: the supervisor sees the end and can still report.
             if let Some(control) = &mut self.control {
                 let _ = tokio::io::AsyncWriteExt::shutdown(control).await;
             }
@@ -320,7 +321,7 @@ impl super::RunningWalls for NativeWalls {
                 out_of_memory_kills,
             })) = reported
             {
-                // It has said its last word and exits now.
+                // `Ended` is the supervisor's last report. It exits now.
                 if child::wait_with_timeout(&mut supervisor, SUPERVISOR_TIMEOUT) {
                     return out_of_memory_kills;
                 }
@@ -355,8 +356,8 @@ impl Drop for NativeWalls {
     }
 }
 
-/// Collects a supervisor, which ends by itself now that its control socket is closed. One that is
-/// stuck is killed: process 1 goes with it. Then removes the control groups, if they are left.
+/// Waits for a supervisor, which exits by itself after its control socket is closed. A stuck supervisor is
+/// killed, which also kills process 1. Then removes the control groups if they still exist.
 fn finish_off(mut supervisor: Child, groups: &[PathBuf]) {
     if !child::wait_or_kill(&mut supervisor, SUPERVISOR_TIMEOUT) {
         let pid = supervisor.id();
@@ -377,7 +378,7 @@ mod tests {
     use super::*;
     use crate::handle::Sandbox;
 
-    /// A supervisor that takes its plan and then does nothing at all.
+    /// A supervisor that accepts its plan and then does nothing.
     fn stuck_supervisor() -> WaitingSupervisor {
         let (control, supervisors_control) = std::os::unix::net::UnixStream::pair().unwrap();
         let (link, _) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -406,7 +407,7 @@ mod tests {
         let said = error.to_string();
         assert!(said.contains("within 300ms"), "{said}");
         assert!(said.contains("hear from the supervisor"), "{said}");
-        // Killed and collected.
+        // Killed and reaped.
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 
