@@ -140,6 +140,14 @@ fn open_mount(source: &Path, access: MountAccess) -> SetupResult<OwnedFd> {
         .at(SetupStage::Mounts, format!("open `{}`", source.display()))
 }
 
+fn open_all(sources: &[MountSource<'_>], trees: &mut DetachedMounts) -> SetupResult<()> {
+    for source in sources {
+        let tree = open_mount(source.path, source.access)?;
+        trees.insert(source.target.to_owned(), tree);
+    }
+    Ok(())
+}
+
 /// Must run while the host's own `/proc` is mounted: the kernel requires that.
 fn add_proc_mounts(trees: &mut DetachedMounts, fittings: &[RootEntry]) -> SetupResult<()> {
     for fitting in fittings {
@@ -183,27 +191,27 @@ impl RootBuilder {
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
             .at(SetupStage::Mounts, "make mounts private")?;
-        let new_root = mount_new_root(16 * 1024 * 1024)?;
-        let apart = overlay_programs(plan, new_root)?;
         let mut trees = DetachedMounts::new();
-        for source in mount_sources(plan).filter(|source| source.opener == MountOpener::Process1) {
-            trees.insert(
-                source.target.to_owned(),
-                open_mount(source.path, source.access)?,
-            );
-        }
+        let (overlaid, direct): (Vec<_>, Vec<_>) = mount_sources(plan)
+            .filter(|source| source.opener == MountOpener::Process1)
+            .partition(|source| source.access == MountAccess::ReadOnlyOverlay);
+        open_all(&direct, &mut trees)?;
         add_proc_mounts(&mut trees, &plan.root_entries)?;
         let mut outer = DetachedMounts::new();
         if let Some(program) = &plan.program {
-            for source in program.root_entries.iter().filter_map(mount_source) {
-                outer.insert(
-                    source.target.to_owned(),
-                    open_mount(source.path, source.access)?,
-                );
-            }
+            let sources: Vec<_> = program
+                .root_entries
+                .iter()
+                .filter_map(mount_source)
+                .collect();
+            open_all(&sources, &mut outer)?;
             add_proc_mounts(&mut outer, &program.root_entries)?;
         }
         let copies = read_copies(plan)?;
+        // The new root hides a folder of the host in which the workspace may be, so all else comes first.
+        let new_root = mount_new_root(16 * 1024 * 1024)?;
+        let apart = overlay_programs(plan, &overlaid, new_root)?;
+        open_all(&overlaid, &mut trees)?;
         change_root(new_root)?;
         let unfinished = Self {
             trees,
@@ -304,15 +312,15 @@ fn mount_new_root(bytes: u64) -> SetupResult<&'static Path> {
 
 /// Mounts overlays over the host's programs, so that the programs are opened through the overlays. Returns
 /// the paths in the sandbox of the folders that this separates from the host.
-fn overlay_programs(plan: &WallsPlan, new_root: &Path) -> SetupResult<Vec<PathBuf>> {
+fn overlay_programs(
+    plan: &WallsPlan,
+    shown: &[MountSource<'_>],
+    new_root: &Path,
+) -> SetupResult<Vec<PathBuf>> {
     const STEP: &str = "lay an overlay over the host's programs";
     if !is_for_commands(plan) {
         return Ok(Vec::new());
     }
-    let shown: Vec<MountSource<'_>> = mount_sources(plan)
-        .filter(|source| source.access == MountAccess::ReadOnlyOverlay)
-        .filter(|source| source.opener == MountOpener::Process1)
-        .collect();
     let folders: Vec<&Path> = shown.iter().map(|source| source.path).collect();
     let empty = new_root.join(".empty");
     fs::create_dir(&empty).at(SetupStage::Mounts, STEP)?;
