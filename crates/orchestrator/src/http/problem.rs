@@ -188,7 +188,7 @@ impl ProblemKind {
 
 /// What a client reads.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = HttpProblem)]
+#[schema(as = Problem)]
 pub(crate) struct ProblemDocument {
     /// A name that never changes, as an address.
     #[schema(example = "/docs#problem-not-found")]
