@@ -9,7 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -38,10 +40,27 @@ fn seal() -> io::Result<OwnedFd> {
         .or_else(|_| memfd_create("hotcell-guest", flags))?;
     let mut file = File::from(file);
     file.write_all(GUEST_PROGRAM)?;
+    add_seals(&file)?;
+    Ok(file.into())
+}
+
+/// Seals the file. The kernel refuses with `EBUSY` while it holds one of the file's pages, for example to
+/// move it, so that is retried.
+fn add_seals(file: &File) -> io::Result<()> {
+    const MAX_ATTEMPTS: u32 = 50;
+    const RETRY_DELAY: Duration = Duration::from_millis(10);
     let seals = SealFlag::F_SEAL_SEAL
         | SealFlag::F_SEAL_SHRINK
         | SealFlag::F_SEAL_GROW
         | SealFlag::F_SEAL_WRITE;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    Ok(file.into())
+    let mut attempt = 1;
+    loop {
+        match fcntl(file, FcntlArg::F_ADD_SEALS(seals)) {
+            Err(Errno::EBUSY) if attempt < MAX_ATTEMPTS => {
+                attempt += 1;
+                std::thread::sleep(RETRY_DELAY);
+            }
+            outcome => return outcome.map(drop).map_err(io::Error::from),
+        }
+    }
 }
