@@ -182,7 +182,7 @@ impl PersistentClient {
                     let answer = request(&client).send().await.ok()?;
                     Some((answer.status(), answer.json::<Value>().await.ok()?))
                 };
-                // A server that dies while a client connects can leave the client without an error.
+                // A client once waited for ever, without a connection. The cause is not known.
                 let response = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
                 if let Ok(Some((status, body))) = response {
                     assert!(status.is_success(), "{status}: {body}");
