@@ -13,6 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use nix::fcntl::OFlag;
 
+use crate::background_sync::BackgroundSync;
 use crate::error::AuditError;
 use crate::line::{self, ChainLink, LineHash};
 use crate::record::AuditRecord;
@@ -51,6 +52,7 @@ pub(crate) struct ChainWriter {
     head: PathBuf,
     rotation: RotationPolicy,
     file: File,
+    sync: BackgroundSync,
     written: Option<LastWrite>,
 }
 
@@ -77,6 +79,7 @@ impl ChainWriter {
             head: head::path_of(path),
             rotation,
             file,
+            sync: BackgroundSync::default(),
             written: None,
         };
         chain.locked(ChainWriter::create_head)?;
@@ -101,15 +104,9 @@ impl ChainWriter {
                 len: Some(len + lines.bytes.len() as u64),
                 link: lines.last,
             });
+            chain.sync.request(&chain.file);
             Ok(())
         })
-    }
-
-    /// Syncs written lines to disk, so that they survive a power failure.
-    pub(crate) fn sync(&self) -> Result<(), AuditError> {
-        self.file
-            .sync_data()
-            .map_err(|error| self.append_error(error))
     }
 
     fn locked<T>(
@@ -159,8 +156,7 @@ impl ChainWriter {
                 break;
             }
             lock::exclusive(&file, &self.path)?;
-            // Closing the old file releases its lock.
-            self.file = file;
+            self.switch_to(file);
             if let Some(written) = &mut self.written {
                 written.len = None;
             }
@@ -220,7 +216,7 @@ impl ChainWriter {
         let file = open_for_append(OpenOptions::new().create_new(true).mode(0o600), &next)?;
         lock::exclusive(&file, &next)?;
         (&file).write_all(&lines.bytes).map_err(rotating)?;
-        self.sync()?;
+        self.file.sync_data().map_err(rotating)?;
         // A hard link first, so that the log's name always exists. Some file systems have no hard
         // links.
         let linked = fs::hard_link(&self.path, &aside.path);
@@ -229,7 +225,7 @@ impl ChainWriter {
         }
         fs::rename(&next, &self.path).map_err(rotating)?;
         head::write(&self.head, lines.last).map_err(rotating)?;
-        self.file = file;
+        self.switch_to(file);
         self.written = Some(LastWrite {
             len: Some(lines.bytes.len() as u64),
             link: lines.last,
@@ -239,6 +235,12 @@ impl ChainWriter {
             let _ = fs::remove_file(one.path);
         }
         Ok(lines.last)
+    }
+
+    /// Releases the old file's lock explicitly: a background sync can still have the file open.
+    fn switch_to(&mut self, locked: File) {
+        let _ = self.file.unlock();
+        self.file = locked;
     }
 
     /// Writes in one call, so that lines can be torn by a crash, but never interleaved.

@@ -9,6 +9,7 @@
 //! owner of the machine. It is tamper-evident, not tamper-proof: a process that can rewrite both the
 //! log and its head file completely can forge them. Storing [`AuditReport::last`] elsewhere prevents that.
 
+mod background_sync;
 mod chain;
 mod error;
 mod finding;

@@ -1,7 +1,7 @@
 //! The handle for appending. Any number of handles, threads and processes can share one file.
 //!
 //! An appended line has been passed to the kernel and survives the end of the process. After about a
-//! second of further lines it also survives a power failure. Entry type: [`AuditLog`].
+//! second it also survives a power failure. Entry type: [`AuditLog`].
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

@@ -6,7 +6,6 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -20,9 +19,6 @@ const QUEUE_CAPACITY: usize = 1024;
 /// latter.
 const MAX_GROUP_LINES: usize = 64;
 const MAX_GROUP_BYTES: usize = 256 << 10;
-
-/// Interval of syncs to disk. A power failure can lose lines of this time, the end of the process none.
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of writing a line.
 pub(crate) type WriteResult = Result<(), AuditError>;
@@ -51,8 +47,6 @@ pub(crate) fn spawn_writer(
 }
 
 fn run(mut chain: ChainWriter, mut receiver: mpsc::Receiver<QueuedLine>) {
-    let mut synced = Instant::now();
-    let mut is_synced = true;
     while let Some(first) = receiver.blocking_recv() {
         let mut entries = Vec::new();
         let mut waiting = Vec::new();
@@ -82,11 +76,6 @@ fn run(mut chain: ChainWriter, mut receiver: mpsc::Receiver<QueuedLine>) {
         for done in waiting {
             // The caller may have stopped waiting.
             let _ = done.send(written.clone());
-        }
-        is_synced &= entries.is_empty();
-        if !is_synced && synced.elapsed() >= SYNC_INTERVAL && receiver.is_empty() {
-            let _ = chain.sync();
-            (synced, is_synced) = (Instant::now(), true);
         }
     }
 }

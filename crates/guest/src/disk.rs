@@ -1,12 +1,12 @@
 //! The disk limit where the kernel cannot enforce it: the guest scans, and kills.
 //!
-//! Every [`POLL_INTERVAL`] the guest asks how full the file system is. Once that has grown by more than
-//! the limit, it stops every process and counts what the sandbox occupies: files in the workdir and
-//! removed files that processes hold. It stops them first, because only a count of stopped processes is
-//! complete, and because stopped processes write no more. If the count is complete and does not explain the
-//! growth, other processes have filled the file system. If it is incomplete, all growth counts as the
-//! sandbox's own.
-//! Over the limit, everything is killed.
+//! While a process runs, the guest polls how full the file system is: the more often, the less is left of
+//! the limit. Once the file system has grown by more than the limit, it stops every process and counts what
+//! the sandbox occupies: files in the workdir and removed files that processes hold. It stops them first,
+//! because only a count of stopped processes is complete, and because stopped processes write no more. If
+//! the count is complete and does not explain the growth, other processes have filled the file system. If
+//! it is incomplete, all growth counts as the sandbox's own.
+//! Over the limit, everything is killed, without being continued before.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -33,7 +33,17 @@ use self::usage::{DiskUsage, FolderScan, file_system_usage};
 use self::verdict::{DiskObservation, DiskVerdict, ScanCompleteness, decide};
 use crate::session::Guest;
 
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Between two polls far below the limit.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Between two polls near or over the limit.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// How fast a sandbox is assumed to fill a disk, per second: writing to memory pages, creating empty files.
+const FASTEST_GROWTH: DiskUsage = DiskUsage {
+    bytes: 2 << 30,
+    inodes: 200_000,
+};
 
 /// How often the folder is scanned although the file system has not grown by the limit: processes outside
 /// may free as much as the sandbox fills between two polls.
@@ -69,9 +79,11 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
     let at_start = usage_at_start(&guest, &root).await;
     let mut watcher = DiskWatcher {
         root,
-        limit,
-        at_start,
-        baseline,
+        bounds: DiskBounds {
+            limit,
+            at_start,
+            baseline,
+        },
         freed: DiskUsage::default(),
         last_polled: baseline,
         last_scan: Instant::now(),
@@ -83,7 +95,7 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
     loop {
         // Usage only grows while a process runs, and not before it has run for a moment.
         guest.processes.any().await;
-        tokio::time::sleep(POLL_INTERVAL).await;
+        tokio::time::sleep(watcher.poll_interval()).await;
         let Some(stopping) = watcher.due_scan() else {
             continue;
         };
@@ -96,11 +108,7 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
 /// State between two polls.
 struct DiskWatcher {
     root: PathBuf,
-    limit: DiskGrowthLimit,
-    /// The folder's usage when the sandbox started.
-    at_start: DiskUsage,
-    /// Upper bound of the file system's usage without the sandbox's additions.
-    baseline: DiskUsage,
+    bounds: DiskBounds,
     /// Space freed on the file system since the last conclusive scan, by any process. It can hide growth of
     /// the same size.
     freed: DiskUsage,
@@ -113,20 +121,55 @@ struct DiskWatcher {
     has_killed: bool,
 }
 
+/// What a scan is compared with.
+#[derive(Debug, Clone, Copy)]
+struct DiskBounds {
+    limit: DiskGrowthLimit,
+    /// The folder's usage when the sandbox started.
+    at_start: DiskUsage,
+    /// Upper bound of the file system's usage without the sandbox's additions.
+    baseline: DiskUsage,
+}
+
+impl DiskBounds {
+    fn verdict(&self, scan: &DiskScan) -> DiskVerdict {
+        let seen = DiskObservation {
+            growth: scan.file_system.minus(self.baseline),
+            own: scan.own.minus(self.at_start),
+            completeness: if self.limit.has_other_places {
+                ScanCompleteness::Opaque
+            } else {
+                scan.completeness
+            },
+        };
+        decide(&seen, self.limit)
+    }
+}
+
 impl DiskWatcher {
+    /// As long as filling the rest of the limit takes at least. A fixed interval would let each of many
+    /// short commands write for its whole length, although the limit is already exceeded.
+    fn poll_interval(&self) -> Duration {
+        let growth = self.last_polled.minus(self.bounds.baseline);
+        let left = DiskUsage::from(self.bounds.limit).minus(growth);
+        let seconds = (left.bytes as f64 / FASTEST_GROWTH.bytes as f64)
+            .min(left.inodes as f64 / FASTEST_GROWTH.inodes as f64);
+        Duration::from_secs_f64(seconds).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+    }
+
     fn due_scan(&mut self) -> Option<StopPolicy> {
         let used = file_system_usage(&self.root)?;
         self.freed = self.freed.plus(self.last_polled.minus(used));
         self.last_polled = used;
         let since = self.last_scan.elapsed();
-        if used.minus(self.baseline).exceeds(self.limit) {
+        let DiskBounds {
+            limit, baseline, ..
+        } = self.bounds;
+        if used.minus(baseline).exceeds(limit) {
             // Processes are stopped for at most half of their time.
             return (since >= self.stop_cost).then_some(StopPolicy::WhileCounting);
         }
-        let may_hide = used
-            .plus(self.freed)
-            .minus(self.baseline)
-            .exceeds(self.limit);
+        let may_hide = used.plus(self.freed).minus(baseline).exceeds(limit);
         let is_due =
             may_hide || since >= FULL_SCAN_INTERVAL.max(self.scan_cost * SCAN_DUTY_DIVISOR);
         is_due.then_some(StopPolicy::Never)
@@ -134,12 +177,10 @@ impl DiskWatcher {
 
     async fn scan(&mut self, guest: &Guest, stopping: StopPolicy) -> DiskVerdict {
         let began = Instant::now();
-        let mut scan = self.count(guest, first_stop_policy(guest, stopping)).await;
-        let mut verdict = decide(&self.observe(&scan), self.limit);
+        let (mut scan, mut verdict) = self.count(guest, first_stop_policy(guest, stopping)).await;
         if stopping == StopPolicy::WhileCounting {
             if verdict == DiskVerdict::Unexplained {
-                scan = self.count(guest, stopping).await;
-                verdict = decide(&self.observe(&scan), self.limit);
+                (scan, verdict) = self.count(guest, stopping).await;
             }
             self.inconclusive_scans = match verdict {
                 DiskVerdict::Inconclusive => self.inconclusive_scans + 1,
@@ -159,45 +200,35 @@ impl DiskWatcher {
         verdict
     }
 
-    async fn count(&self, guest: &Guest, stopping: StopPolicy) -> DiskScan {
+    async fn count(&self, guest: &Guest, stopping: StopPolicy) -> (DiskScan, DiskVerdict) {
         let root = self.root.clone();
+        let bounds = self.bounds;
         let is_linux = guest.settings.is_linux;
-        let work = move || DiskScan::take(&root, is_linux, stopping);
+        let work = move || DiskScan::take(&root, is_linux, stopping, &bounds);
         guest.workers.run(work).await
-    }
-
-    fn observe(&self, scan: &DiskScan) -> DiskObservation {
-        DiskObservation {
-            growth: scan.file_system.minus(self.baseline),
-            own: scan.own.minus(self.at_start),
-            completeness: if self.limit.has_other_places {
-                ScanCompleteness::Opaque
-            } else {
-                scan.completeness
-            },
-        }
     }
 
     /// Updates the state from a scan and its verdict.
     fn settle(&mut self, scan: &DiskScan, verdict: DiskVerdict) {
-        let own = scan.own.minus(self.at_start);
+        let bounds = &mut self.bounds;
+        let own = scan.own.minus(bounds.at_start);
         match verdict {
             DiskVerdict::Exceeded if !self.has_killed => {
                 // Only once: later commands get some space to clean up, but cannot grow further.
                 self.has_killed = true;
-                self.limit.bytes = self.limit.bytes.max(own.plus(CLEANUP_ALLOWANCE).bytes);
-                self.limit.inodes = self.limit.inodes.max(own.plus(CLEANUP_ALLOWANCE).inodes);
-                let used_up = DiskUsage::from(self.limit).minus(CLEANUP_ALLOWANCE);
-                self.baseline = scan.file_system.minus(used_up);
+                bounds.limit.bytes = bounds.limit.bytes.max(own.plus(CLEANUP_ALLOWANCE).bytes);
+                bounds.limit.inodes = bounds.limit.inodes.max(own.plus(CLEANUP_ALLOWANCE).inodes);
+                let used_up = DiskUsage::from(bounds.limit).minus(CLEANUP_ALLOWANCE);
+                bounds.baseline = scan.file_system.minus(used_up);
             }
             DiskVerdict::Exceeded | DiskVerdict::Inconclusive | DiskVerdict::Unexplained => {}
             // Processes outside may have freed space, so the baseline can only go down.
             DiskVerdict::Within => {
-                self.baseline = self.baseline.at_most(scan.file_system.minus(own));
+                bounds.baseline = bounds.baseline.at_most(scan.file_system.minus(own));
                 self.freed = DiskUsage::default();
             }
             DiskVerdict::GrownByOthers => {
-                self.baseline = scan.file_system.minus(own);
+                bounds.baseline = scan.file_system.minus(own);
                 self.freed = DiskUsage::default();
             }
         }
@@ -244,7 +275,13 @@ struct DiskScan {
 }
 
 impl DiskScan {
-    fn take(root: &Path, is_linux: bool, stopping: StopPolicy) -> Self {
+    /// Leaves the processes stopped if the limit is exceeded: the caller kills them.
+    fn take(
+        root: &Path,
+        is_linux: bool,
+        stopping: StopPolicy,
+        bounds: &DiskBounds,
+    ) -> (Self, DiskVerdict) {
         let frozen = match stopping {
             StopPolicy::Never => None,
             StopPolicy::WhileCounting => Some(FrozenProcesses::stop_all(is_linux)),
@@ -252,15 +289,22 @@ impl DiskScan {
         let mut folder = FolderScan::new(root);
         folder.advance(usize::MAX);
         let held = holders::count_held_files(root, is_linux);
-        Self {
+        let scan = Self {
             // Read last, so that everything in `own` is also in this number.
             file_system: file_system_usage(root).unwrap_or_default(),
             own: folder.usage.plus(held.usage),
-            completeness: match frozen.map(|frozen| frozen.completeness()) {
+            completeness: match frozen.as_ref().map(FrozenProcesses::completeness) {
                 None => ScanCompleteness::Moving,
                 Some(ScanCompleteness::Complete) => folder.completeness.max(held.completeness),
                 Some(incomplete) => incomplete,
             },
+        };
+        let verdict = bounds.verdict(&scan);
+        if let Some(frozen) = frozen
+            && verdict == DiskVerdict::Exceeded
+        {
+            frozen.leave_stopped();
         }
+        (scan, verdict)
     }
 }

@@ -67,6 +67,11 @@ impl FrozenProcesses {
         }
     }
 
+    /// Continues no process. For processes that are killed next.
+    pub(super) fn leave_stopped(mut self) {
+        self.stopped.clear();
+    }
+
     /// How much a scan can miss although processes are stopped.
     pub(super) fn completeness(&self) -> ScanCompleteness {
         match (self.has_invisible, self.is_complete) {

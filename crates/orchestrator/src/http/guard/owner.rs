@@ -1,9 +1,12 @@
 //! Finds the local user at the other end of a connection. A server without keys trusts only its own
 //! user, not every user who can reach the loopback interface.
 //!
-//! The kernel lists the TCP sockets of this network namespace with their owners in `/proc/net/tcp`
-//! and `/proc/net/tcp6`. A client whose socket is not listed there, such as one behind address
-//! translation or one that has already closed its end, has no owner and is refused.
+//! The kernel is asked for that one socket by netlink ([`socket_query`]). Where that is not possible, the
+//! lists in `/proc/net/tcp` and `/proc/net/tcp6` are searched, which takes milliseconds even for few
+//! sockets. A client whose socket is not in this network namespace, such as one behind address
+//! translation, or that has already closed its end, has no owner and is refused.
+
+mod socket_query;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -92,20 +95,31 @@ impl TcpPeer {
 
 impl PeerConnection {
     async fn find_owner(&self) -> Result<u32, HttpProblem> {
-        let _permit = LOOKUP_PERMITS
-            .acquire()
-            .await
-            .expect("the semaphore is never closed");
-        let (peer, local) = (self.peer, self.local);
-        let found = spawn_blocking(move || look_up(peer, local)).await;
-        let found = found.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let owner = found.map_err(|error| unknown(&error))?;
+        let owner = match socket_query::query_owner(self.peer, self.local) {
+            Ok(owner) => owner,
+            Err(error) => {
+                tracing::debug!(%error, "netlink does not tell the owner of a connection");
+                self.search_tables()
+                    .await
+                    .map_err(|error| unknown(&error))?
+            }
+        };
         // While the server's socket is connected, no other socket can have the peer's address and
         // port.
         let is_connected = getpeername::<SockaddrStorage>(self.socket).is_ok();
         owner.filter(|_| is_connected).ok_or_else(|| {
             keyless_refusal("the user at the other end of the connection cannot be determined")
         })
+    }
+
+    async fn search_tables(&self) -> io::Result<Option<u32>> {
+        let _permit = LOOKUP_PERMITS
+            .acquire()
+            .await
+            .expect("the semaphore is never closed");
+        let (peer, local) = (self.peer, self.local);
+        let found = spawn_blocking(move || search_tables(peer, local)).await;
+        found.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 }
 
@@ -144,7 +158,7 @@ static OWN_UID: LazyLock<Option<u32>> = LazyLock::new(|| {
 });
 
 /// The owner of the peer's socket of a connection.
-fn look_up(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
+fn search_tables(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
     let mut found = None;
     for table in TCP_TABLES {
         let file = match File::open(table) {
@@ -220,8 +234,19 @@ mod tests {
         (listener.accept().unwrap().0, client)
     }
 
+    /// By both ways, which must agree.
     fn owner_of_peer(ours: &TcpStream) -> Option<u32> {
-        look_up(ours.peer_addr().unwrap(), ours.local_addr().unwrap()).unwrap()
+        owner_of_connection(ours.peer_addr().unwrap(), ours.local_addr().unwrap())
+    }
+
+    fn owner_of_connection(peer: SocketAddr, local: SocketAddr) -> Option<u32> {
+        let queried = socket_query::query_owner(peer, local).unwrap();
+        assert_eq!(
+            search_tables(peer, local).unwrap(),
+            queried,
+            "{peer} to {local}"
+        );
+        queried
     }
 
     #[test]
@@ -246,7 +271,16 @@ mod tests {
         let (ours, client) = connected("127.0.0.1:0");
         let (peer, local) = (ours.peer_addr().unwrap(), ours.local_addr().unwrap());
         drop(client);
-        assert_eq!(look_up(peer, local).unwrap(), None);
+        assert_eq!(owner_of_connection(peer, local), None);
+    }
+
+    #[test]
+    fn a_listener_is_not_the_peer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let nobody: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        socket_query::query_owner(address, nobody).unwrap_err();
+        assert_eq!(search_tables(address, nobody).unwrap(), None);
     }
 
     #[test]
