@@ -18,7 +18,7 @@ use crate::event_log::EventSender;
 use crate::outputs::{ReplayedOutputs, StoredOutputs};
 use crate::permission::is_denial;
 use crate::step::{ToolCall, calls};
-use crate::tool_runner::ToolRunner;
+use crate::tool_runner::{ToolRunner, summarize};
 
 /// Result of replaying one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,9 +95,7 @@ pub async fn replay(
                 continue;
             }
             outputs.expect(kept.map(|kept| kept.handle.clone()));
-            let summary = tools
-                .find(&call.name)
-                .map_or_else(|| call.name.clone(), |tool| tool.summary(&call.input));
+            let summary = summarize(tools, &call).to_string();
             let batch = [call];
             let mut running = std::pin::pin!(toolbox.run(&batch));
             while let Some(ended) = running.next().await {

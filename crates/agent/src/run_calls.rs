@@ -156,6 +156,7 @@ impl<'a> CallRound<'a> {
                 changes: ended.output.changes,
                 millis: ended.millis,
                 denied: Some(ended.denied),
+                summary: Some(ended.summary),
             })
             .await
     }

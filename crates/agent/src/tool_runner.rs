@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
-use protocol::{BackgroundJob, Block, CallId, EventKind};
+use protocol::{BackgroundJob, Block, CallId, CallSummary, EventKind};
 use sandbox::{Sandbox, SandboxError};
 use tokio_util::sync::CancellationToken;
 use tools::{OutputStore, ToolAccess, ToolContext, ToolError, ToolOutput, ToolSet};
@@ -29,6 +29,7 @@ pub(crate) struct EndedCall {
     pub(crate) millis: u64,
     /// Whether a rule or the user denied it, so that it was not run.
     pub(crate) denied: bool,
+    pub(crate) summary: CallSummary,
     /// The sandbox failed while it ran.
     pub(crate) broke: Option<SandboxError>,
 }
@@ -62,6 +63,14 @@ pub(crate) fn changes(tools: &ToolSet, call: &ToolCall) -> bool {
     tool.is_some_and(|tool| tool.access() == ToolAccess::Changes)
 }
 
+/// What the user sees of a call before it has ended.
+pub(crate) fn summarize(tools: &ToolSet, call: &ToolCall) -> CallSummary {
+    match tools.find(&call.name).filter(|_| call.broken.is_none()) {
+        Some(tool) => tool.summary(&call.input),
+        None => CallSummary::generic(&call.name, &call.input),
+    }
+}
+
 impl ToolRunner<'_> {
     /// Runs a batch. Yields calls as they end, in any order.
     pub(crate) fn run<'b>(
@@ -75,9 +84,10 @@ impl ToolRunner<'_> {
     async fn call(&self, call: &ToolCall) -> EndedCall {
         let permitted = self.permit(call).await;
         let denied = permitted.as_ref().is_err_and(|why| is_denial(why));
+        let summary = summarize(self.tools, call);
         let begun = Instant::now();
         let outcome = match permitted {
-            Ok(()) => self.execute(call).await,
+            Ok(()) => self.execute(call, &summary).await,
             Err(why) => Ok(error_output(why)),
         };
         let (output, broke) = match outcome {
@@ -85,8 +95,13 @@ impl ToolRunner<'_> {
             Err(ToolError::Broken(error)) => (ToolOutput::default(), Some(error)),
             Err(error) => (error_output(error.to_string()), None),
         };
+        let detail = if denied { "denied" } else { &output.detail };
         EndedCall {
             call: call.id.clone(),
+            summary: CallSummary {
+                job: output.job,
+                ..summary.with_detail(detail)
+            },
             output,
             millis: begun.elapsed().as_millis() as u64,
             denied,
@@ -104,7 +119,11 @@ impl ToolRunner<'_> {
         }
     }
 
-    async fn execute(&self, call: &ToolCall) -> Result<ToolOutput, ToolError> {
+    async fn execute(
+        &self,
+        call: &ToolCall,
+        summary: &CallSummary,
+    ) -> Result<ToolOutput, ToolError> {
         if let Some(why) = &call.broken {
             return Ok(error_output(format!("Not run: {why}")));
         }
@@ -125,7 +144,7 @@ impl ToolRunner<'_> {
                 call: call.id.clone(),
                 name: call.name.clone(),
                 input: call.input.clone(),
-                summary: tool.summary(&call.input),
+                summary: summary.clone(),
             })
             .await;
         let live = LiveOutput::new(self.teller, &call.id);

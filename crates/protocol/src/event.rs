@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::{Decision, Question};
+use crate::call_summary::CallSummary;
 use crate::id::{CallId, SessionId};
 use crate::message::{Block, Stop};
 use crate::usage::Usage;
@@ -131,8 +132,7 @@ pub enum EventKind {
         call: CallId,
         name: String,
         input: Value,
-        /// One line for the user.
-        summary: String,
+        summary: CallSummary,
     },
     /// Output of a running tool. Not sanitised: it comes from the sandbox.
     ToolOutput {
@@ -153,6 +153,9 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<Change>,
         millis: u64,
+        /// Absent from sessions of older releases.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<CallSummary>,
         /// Whether the call was not run because a rule or the user denied it. Absent from sessions
         /// of older releases, where only the result's text says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@
 //! public interface, described by [`schema`] and versioned by [`EVENT_VERSION`].
 
 mod approval;
+mod call_summary;
 mod command;
 mod event;
 mod id;
@@ -13,6 +14,9 @@ mod message;
 mod usage;
 
 pub use approval::{ApprovalRule, Decision, Question, RuleAction, Scope, Subject};
+pub use call_summary::{
+    CallKind, CallSummary, ShownInput, ShownOutput, TELLING_ARGUMENTS, is_invisible, one_line,
+};
 pub use command::AgentCommand;
 pub use event::{
     BackgroundJob, BudgetKind, Change, Checkpoint, EVENT_VERSION, Event, EventKind, Fork, Kept,

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::{CallKind, CallSummary, ShownInput, ShownOutput};
 use sandbox::Sandbox;
 use sandbox::request::ShellProgress;
 use schemars::JsonSchema;
@@ -14,10 +15,13 @@ use serde::Deserialize;
 
 use crate::bounded::BoundedOutput;
 use crate::display::{name, to_tool_error};
-use crate::ending::{describe, exceeded_limit, isolation_note};
+use crate::ending::{describe, describe_status, exceeded_limit, isolation_note};
 use crate::shells::{ShellJob, ShellRegistry};
 use crate::tool::{ToolAccess, ToolContext, ToolError, ToolOutput};
 use crate::typed::TypedTool;
+
+/// A command up to this length is seen whole in its summary.
+const MAX_WHOLE_COMMAND_BYTES: usize = 60;
 
 /// Name of the shell session.
 const SESSION_NAME: &str = "main";
@@ -51,8 +55,23 @@ impl TypedTool for BashTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
-        format!("$ {}", arguments.command)
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
+        let command = &arguments.command;
+        // Nothing of a short command is lost in one line.
+        let is_whole = command.len() <= MAX_WHOLE_COMMAND_BYTES
+            && !command.trim_end().contains('\n')
+            && arguments.timeout.is_none()
+            && arguments.background.is_none();
+        CallSummary::new(CallKind::Command, "$", command)
+            .show_input(if is_whole {
+                ShownInput::Nothing
+            } else {
+                ShownInput::Argument {
+                    name: "command".to_owned(),
+                    language: "bash".to_owned(),
+                }
+            })
+            .show_output(ShownOutput::Command)
     }
 
     async fn run(
@@ -116,6 +135,7 @@ async fn report_interrupted(
         output: ToolOutput {
             is_error: true,
             kept,
+            detail: "interrupted".to_owned(),
             ..ToolOutput::default()
         },
     };
@@ -165,11 +185,15 @@ pub(crate) async fn report(
     let number = progress.job;
     let seconds = job.started.elapsed().as_secs();
     let mut is_error = false;
+    let mut detail = String::new();
     let state = match &progress.exit {
-        None => format!(
-            "running in the background as job {number} for {seconds} s: `bash_job` polls it, \
-             writes to it or kills it"
-        ),
+        None => {
+            detail = format!("goes on as job {number}");
+            format!(
+                "running in the background as job {number} for {seconds} s: `bash_job` polls it, \
+                 writes to it or kills it"
+            )
+        }
         Some(exit) => {
             let kills = match exit.status {
                 sandbox::request::CommandStatus::Code(0) => 0,
@@ -180,6 +204,7 @@ pub(crate) async fn report(
             };
             is_error = exit.status != sandbox::request::CommandStatus::Code(0);
             if is_error {
+                detail = describe_status(exit.status);
                 notes.extend(isolation_note(&text, sandbox.network()));
             }
             if progress.output_open {
@@ -197,6 +222,8 @@ pub(crate) async fn report(
         output: ToolOutput {
             is_error,
             kept,
+            detail,
+            job: progress.exit.is_none().then_some(number),
             ..ToolOutput::default()
         },
     }

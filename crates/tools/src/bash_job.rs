@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use protocol::{CallKind, CallSummary, ShownInput, ShownOutput};
 use sandbox::SandboxError;
 use sandbox::request::{RefusalKind, ShellProgress};
 use schemars::JsonSchema;
@@ -63,16 +64,19 @@ impl TypedTool for BashJobTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
         let Arguments { job, text, .. } = arguments;
-        match arguments.action {
-            BashJobAction::Poll => format!("look at job {job}"),
-            BashJobAction::Write => format!(
-                "write to job {job}: {}",
-                text.as_deref().unwrap_or_default()
-            ),
-            BashJobAction::Kill => format!("kill job {job}"),
-        }
+        let (verb, subject) = match arguments.action {
+            BashJobAction::Poll => ("look at", format!("job {job}")),
+            BashJobAction::Write => {
+                let text = text.as_deref().unwrap_or_default();
+                ("write to", format!("job {job}: {text}"))
+            }
+            BashJobAction::Kill => ("kill", format!("job {job}")),
+        };
+        CallSummary::new(CallKind::Command, verb, &subject)
+            .show_input(ShownInput::Nothing)
+            .show_output(ShownOutput::Command)
     }
 
     async fn run(
@@ -109,7 +113,11 @@ impl TypedTool for BashJobTool {
         };
         let progress = outcome.map_err(|error| self.explain(error, number, context))?;
         self.shells.record_progress(context.sandbox, &progress, job);
-        let report = report(look.printed, &progress, job, context).await;
+        let mut report = report(look.printed, &progress, job, context).await;
+        if arguments.action == BashJobAction::Kill {
+            // A job that was killed has ended as it was asked to.
+            report.output.is_error = false;
+        }
         Ok(report.into_output())
     }
 }

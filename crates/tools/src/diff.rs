@@ -37,6 +37,15 @@ pub fn file_diff(old: &[u8], new: &[u8]) -> Option<String> {
     unified(old, new, MAX_USER_DIFF_BYTES)
 }
 
+/// Lines that a diff adds and removes, such as `+3 −1`; empty without a diff.
+pub(crate) fn count_changes(diff: Option<&str>) -> String {
+    let Some(diff) = diff else {
+        return String::new();
+    };
+    let count = |sign| diff.lines().filter(|line| line.starts_with(sign)).count();
+    format!("+{} −{}", count('+'), count('-'))
+}
+
 /// The diff of two texts; `None` if they are equal or too long.
 pub(crate) fn unified(old: &str, new: &str, most: usize) -> Option<String> {
     if old == new || old.len().max(new.len()) > MAX_COMPARED_BYTES {

@@ -4,32 +4,11 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::path::Path;
 
+use protocol::is_invisible;
 use sandbox::SandboxError;
 use sandbox::request::{ByteString, RefusalKind};
 
 use crate::tool::ToolError;
-
-/// Maximum length of a call's summary for the user, in characters.
-const MAX_SUMMARY_CHARS: usize = 160;
-
-/// Text as one line: unprintable characters become spaces, and long text is cut.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for (at, character) in text.trim().chars().enumerate() {
-        if at == MAX_SUMMARY_CHARS {
-            line.push('…');
-            break;
-        }
-        let is_plain = !character.is_control() && !is_invisible(character);
-        line.push(if is_plain { character } else { ' ' });
-    }
-    line
-}
-
-/// Characters that are invisible or change how the text around them is displayed.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
 
 /// A file name unchanged, or quoted for the shell if it is not plain text.
 pub(crate) fn name(raw: &ByteString) -> Cow<'_, str> {

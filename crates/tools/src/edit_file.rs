@@ -1,6 +1,6 @@
 //! `edit_file`: exact replacements in a text file, all of them or none.
 
-use protocol::Change;
+use protocol::{CallKind, CallSummary, Change, ShownOutput};
 use sandbox::Sandbox;
 use sandbox::request::WriteMode;
 use schemars::JsonSchema;
@@ -34,8 +34,9 @@ impl TypedTool for EditFileTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
-        format!("edit {}", display::path(&arguments.path))
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
+        CallSummary::new(CallKind::Edit, "edit", &display::path(&arguments.path))
+            .show_output(ShownOutput::Diff)
     }
 
     async fn run(
@@ -72,6 +73,7 @@ impl TypedTool for EditFileTool {
             shown.unwrap_or_default()
         );
         Ok(ToolOutput {
+            detail: diff::count_changes(diff.as_deref()),
             changes: vec![Change {
                 path: path.clone(),
                 diff,

@@ -42,10 +42,7 @@ pub fn describe_background_exit(exit: &Exit, sandbox: &Sandbox) -> String {
 pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox) -> String {
     let ended = match exit.status {
         CommandStatus::Code(code) => format!("exit code: {code}"),
-        CommandStatus::Signal(signal) => match signal_name(signal) {
-            Some(name) => format!("killed by signal {signal} ({name})"),
-            None => format!("killed by signal {signal}"),
-        },
+        CommandStatus::Signal(_) => describe_status(exit.status),
     };
     let Some(limit) = limit else {
         return ended;
@@ -57,6 +54,17 @@ pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox)
         "{ended}: the sandbox's {} limit{value} was reached",
         limit.name()
     )
+}
+
+/// `exit code 1` or `killed by signal 9 (SIGKILL)`, for the user.
+pub(crate) fn describe_status(status: CommandStatus) -> String {
+    match status {
+        CommandStatus::Code(code) => format!("exit code {code}"),
+        CommandStatus::Signal(signal) => match signal_name(signal) {
+            Some(name) => format!("killed by signal {signal} ({name})"),
+            None => format!("killed by signal {signal}"),
+        },
+    }
 }
 
 /// A note if the output suggests that the sandbox's isolation caused the failure.

@@ -1,5 +1,6 @@
 //! `list_files`: a folder as a tree, without ignored files.
 
+use protocol::{CallKind, CallSummary, ShownInput, ShownOutput};
 use sandbox::request::{ByteString, ListEntry, ListRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,11 +40,11 @@ impl TypedTool for ListFilesTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
-        format!(
-            "list {}",
-            display::path(arguments.path.as_deref().unwrap_or("."))
-        )
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
+        let path = display::path(arguments.path.as_deref().unwrap_or("."));
+        CallSummary::new(CallKind::List, "list", &path)
+            .show_input(ShownInput::Nothing)
+            .show_output(ShownOutput::Nothing)
     }
 
     async fn run(

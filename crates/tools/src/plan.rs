@@ -1,6 +1,7 @@
 //! `plan`: shows the user the steps of a longer task and their progress. Has no effect: the
 //! arguments of the latest call are the plan.
 
+use protocol::{CallKind, CallSummary, ShownInput, ShownOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -43,7 +44,7 @@ impl TypedTool for PlanTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
         let steps = &arguments.steps;
         let done = steps
             .iter()
@@ -52,7 +53,10 @@ impl TypedTool for PlanTool {
             .iter()
             .find(|step| step.status == PlanStepStatus::Active);
         let next = active.map_or(String::new(), |step| format!(": {}", step.title));
-        format!("plan, {} of {} done{next}", done.count(), steps.len())
+        let subject = format!("{} of {} done{next}", done.count(), steps.len());
+        CallSummary::new(CallKind::Plan, "plan", &subject)
+            .show_input(ShownInput::Nothing)
+            .show_output(ShownOutput::Plan)
     }
 
     async fn run(&self, arguments: Arguments, _: ToolContext<'_>) -> Result<ToolOutput, ToolError> {

@@ -3,7 +3,7 @@
 //! Streams the file: only the page is held in memory.
 
 use base64::Engine;
-use protocol::{Block, Image};
+use protocol::{Block, CallKind, CallSummary, Image, ShownInput, ShownOutput};
 use sandbox::request::{ByteString, ListRequest, RefusalKind};
 use sandbox::{FileReader, Sandbox, SandboxError};
 use schemars::JsonSchema;
@@ -48,12 +48,15 @@ impl TypedTool for ReadFileTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
         let path = display::path(&arguments.path);
-        match arguments.offset {
-            Some(offset) => format!("read {path} from line {offset}"),
-            None => format!("read {path}"),
-        }
+        let subject = match arguments.offset {
+            Some(offset) => format!("{path} from line {offset}"),
+            None => path,
+        };
+        CallSummary::new(CallKind::Read, "read", &subject)
+            .show_input(ShownInput::Nothing)
+            .show_output(ShownOutput::Nothing)
     }
 
     async fn run(

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use protocol::{CallKind, CallSummary, ShownOutput};
 use sandbox::request::{ByteString, ListRequest, SearchMatch, SearchRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,13 +51,14 @@ impl TypedTool for SearchFilesTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
         let globs = arguments.glob.as_deref().unwrap_or_default().join(" ");
         let what = arguments.pattern.as_deref().unwrap_or(&globs);
-        match &arguments.path {
-            Some(path) => format!("search {what} in {}", display::path(path)),
-            None => format!("search {what}"),
-        }
+        let subject = match &arguments.path {
+            Some(path) => format!("{what} in {}", display::path(path)),
+            None => what.to_owned(),
+        };
+        CallSummary::new(CallKind::Search, "search", &subject).show_output(ShownOutput::Nothing)
     }
 
     async fn run(

@@ -1,7 +1,7 @@
 //! The port between the agent and its tools.
 
 use futures_util::future::BoxFuture;
-use protocol::{Block, Change, Kept, ToolDefinition};
+use protocol::{Block, CallSummary, Change, Kept, ToolDefinition};
 use sandbox::{Sandbox, SandboxError};
 use serde_json::Value;
 use thiserror::Error;
@@ -14,8 +14,8 @@ pub trait Tool: Send + Sync {
     /// Read-only calls run in parallel and never wait for a checkpoint.
     fn access(&self) -> ToolAccess;
 
-    /// One line for the user, such as `$ cargo test` or `read src/main.rs`.
-    fn summary(&self, input: &Value) -> String;
+    /// What the user sees of a call, everywhere.
+    fn summary(&self, input: &Value) -> CallSummary;
 
     fn run<'a>(
         &'a self,
@@ -67,6 +67,10 @@ pub struct ToolOutput {
     pub is_error: bool,
     pub kept: Option<Kept>,
     pub changes: Vec<Change>,
+    /// What came of the call, in a few words for the user: [`CallSummary::detail`].
+    pub detail: String,
+    /// The background job in which the command continues: [`CallSummary::job`].
+    pub job: Option<u32>,
 }
 
 impl ToolOutput {

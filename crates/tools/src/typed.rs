@@ -5,13 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use protocol::ToolDefinition;
+use protocol::{CallSummary, ToolDefinition};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::arguments::parse;
-use crate::display::one_line;
 use crate::schema::schema_of;
 use crate::tool::{Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
 
@@ -23,8 +22,8 @@ pub trait TypedTool: Send + Sync + 'static {
 
     type Arguments: DeserializeOwned + JsonSchema + Send;
 
-    /// One line for the user.
-    fn summary(&self, arguments: &Self::Arguments) -> String;
+    /// What the user sees of a call, everywhere.
+    fn summary(&self, arguments: &Self::Arguments) -> CallSummary;
 
     /// Runs the tool. A tool that changes something must handle `context.cancel` itself; the future
     /// of a read-only tool is dropped on cancellation.
@@ -67,10 +66,10 @@ impl<T: TypedTool> Tool for TypedToolAdapter<T> {
         T::ACCESS
     }
 
-    fn summary(&self, input: &Value) -> String {
+    fn summary(&self, input: &Value) -> CallSummary {
         match self.parse(input.clone()) {
-            Ok(arguments) => one_line(&self.tool.summary(&arguments)),
-            Err(_) => T::NAME.to_owned(),
+            Ok(arguments) => self.tool.summary(&arguments),
+            Err(_) => CallSummary::generic(T::NAME, input),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `write_file`: creates or replaces a whole file atomically.
 
-use protocol::Change;
+use protocol::{CallKind, CallSummary, Change, ShownInput, ShownOutput};
 use sandbox::request::{RefusalKind, WriteMode};
 use sandbox::{Sandbox, SandboxError};
 use schemars::JsonSchema;
@@ -30,8 +30,14 @@ impl TypedTool for WriteFileTool {
 
     type Arguments = Arguments;
 
-    fn summary(&self, arguments: &Arguments) -> String {
-        format!("write {}", display::path(&arguments.path))
+    fn summary(&self, arguments: &Arguments) -> CallSummary {
+        let path = display::path(&arguments.path);
+        CallSummary::new(CallKind::Write, "write", &path)
+            .show_input(ShownInput::Argument {
+                name: "content".to_owned(),
+                language: path,
+            })
+            .show_output(ShownOutput::Diff)
     }
 
     async fn run(
@@ -57,6 +63,7 @@ impl TypedTool for WriteFileTool {
             _ => "replaced",
         };
         Ok(ToolOutput {
+            detail: diff::count_changes(diff.as_deref()),
             changes: vec![Change {
                 path: path.clone(),
                 diff,

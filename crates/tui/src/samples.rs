@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{
-    BackgroundJob, Block, CallId, Change, EVENT_VERSION, Event, EventKind, Outcome, Question,
-    SessionId, Spending, Stop, Subject, Usage,
+    BackgroundJob, Block, CallId, CallKind, CallSummary, Change, EVENT_VERSION, Event, EventKind,
+    Outcome, Question, SessionId, ShownInput, ShownOutput, Spending, Stop, Subject, Usage,
 };
 use serde_json::{Value, json};
 
@@ -138,13 +138,127 @@ pub(crate) fn call(id: &str, name: &str, input: Value) -> Block {
     }
 }
 
-pub(crate) fn tool_started(id: &str, name: &str, input: Value, summary: &str) -> EventKind {
+pub(crate) fn tool_started(id: &str, name: &str, input: Value) -> EventKind {
     EventKind::ToolStarted {
         call: CallId::from(id),
         name: name.into(),
+        summary: summary(name, &input),
         input,
-        summary: summary.into(),
     }
+}
+
+/// What some tools say of their calls.
+pub(crate) fn summary(name: &str, input: &Value) -> CallSummary {
+    let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
+    match name {
+        "bash" => {
+            let command = text("command");
+            let shown = if command.len() <= 60 && !command.contains('\n') {
+                ShownInput::Nothing
+            } else {
+                argument("command", "bash")
+            };
+            CallSummary::new(CallKind::Command, "$", command)
+                .show_input(shown)
+                .show_output(ShownOutput::Command)
+        }
+        "bash_job" => CallSummary::new(
+            CallKind::Command,
+            text("action"),
+            &format!("job {}", input["job"]),
+        )
+        .show_input(ShownInput::Nothing)
+        .show_output(ShownOutput::Command),
+        "write_file" if !text("path").is_empty() => {
+            CallSummary::new(CallKind::Write, "write", text("path"))
+                .show_input(argument("content", text("path")))
+                .show_output(ShownOutput::Diff)
+        }
+        "edit_file" => {
+            CallSummary::new(CallKind::Edit, "edit", text("path")).show_output(ShownOutput::Diff)
+        }
+        "read_file" => CallSummary::new(CallKind::Read, "read", text("path"))
+            .show_input(ShownInput::Nothing)
+            .show_output(ShownOutput::Nothing),
+        "plan" => {
+            let steps = input["steps"].as_array().map_or(&[][..], Vec::as_slice);
+            let done = steps.iter().filter(|step| step["status"] == "done").count();
+            let subject = format!("{done} of {} done", steps.len());
+            CallSummary::new(CallKind::Plan, "plan", &subject)
+                .show_input(ShownInput::Nothing)
+                .show_output(ShownOutput::Plan)
+        }
+        _ => CallSummary::generic(name, input),
+    }
+}
+
+fn argument(name: &str, language: &str) -> ShownInput {
+    ShownInput::Argument {
+        name: name.into(),
+        language: language.into(),
+    }
+}
+
+/// Adds to the ends of calls what their tools say, as the agent does.
+#[derive(Debug, Default)]
+pub(crate) struct Summarizer {
+    inputs: BTreeMap<CallId, Value>,
+}
+
+impl Summarizer {
+    pub(crate) fn add_summary(&mut self, mut kind: EventKind) -> EventKind {
+        match &mut kind {
+            EventKind::Replied { content, .. } => {
+                for block in content {
+                    if let Block::ToolUse { id, input, .. } = block {
+                        self.inputs.insert(id.clone(), input.clone());
+                    }
+                }
+            }
+            EventKind::ToolStarted { call, input, .. } => {
+                self.inputs.insert(call.clone(), input.clone());
+            }
+            EventKind::ToolEnded {
+                call,
+                name,
+                content,
+                summary: ended @ None,
+                ..
+            } => {
+                let input = self.inputs.get(call).unwrap_or(&Value::Null);
+                let output: String = content.iter().filter_map(Block::as_text).collect();
+                *ended = Some(end_summary(summary(name, input), &output));
+            }
+            _ => {}
+        }
+        kind
+    }
+}
+
+/// With what came of a command, if the last line of its result says so.
+fn end_summary(summary: CallSummary, output: &str) -> CallSummary {
+    if summary.output != ShownOutput::Command {
+        return summary;
+    }
+    let line = output.trim_end().lines().last().unwrap_or_default();
+    if let Some(code) = line.strip_prefix("exit code: ") {
+        return match code {
+            "0" => summary,
+            code => summary.with_detail(&format!("exit code {code}")),
+        };
+    }
+    if let Some(rest) = line.strip_prefix("running in the background as job ") {
+        let job: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        return CallSummary {
+            job: job.parse().ok(),
+            ..summary.with_detail(&format!("goes on as job {job}"))
+        };
+    }
+    if line.starts_with("killed by signal ") || line.starts_with("interrupted: ") {
+        let (state, _) = line.split_once(':').unwrap_or((line, ""));
+        return summary.with_detail(state);
+    }
+    summary.show_output(ShownOutput::Text)
 }
 
 pub(crate) fn tool_ended(id: &str, name: &str, output: &str, changes: Vec<Change>) -> EventKind {
@@ -157,6 +271,7 @@ pub(crate) fn tool_ended(id: &str, name: &str, output: &str, changes: Vec<Change
         changes,
         millis: 1_200,
         denied: Some(false),
+        summary: None,
     }
 }
 
@@ -238,12 +353,7 @@ pub(crate) fn working_turn() -> Vec<EventKind> {
             usage(8_000, 120),
             Some(0.03),
         ),
-        tool_started(
-            "call-1",
-            "read_file",
-            json!({"path": "src/parser.rs"}),
-            "read src/parser.rs",
-        ),
+        tool_started("call-1", "read_file", json!({"path": "src/parser.rs"})),
         tool_ended(
             "call-1",
             "read_file",
@@ -255,14 +365,14 @@ pub(crate) fn working_turn() -> Vec<EventKind> {
             usage(9_000, 300),
             Some(0.04),
         ),
-        tool_started("call-2", "edit_file", edit_input, "edit src/parser.rs"),
+        tool_started("call-2", "edit_file", edit_input),
         tool_ended("call-2", "edit_file", "edited", vec![edit()]),
         replied(
             vec![call("call-3", "bash", test_input.clone())],
             usage(10_000, 80),
             Some(0.04),
         ),
-        tool_started("call-3", "bash", test_input, "$ cargo test"),
+        tool_started("call-3", "bash", test_input),
         EventKind::ToolOutput {
             call: CallId::from("call-3"),
             text: "running 12 tests\n".into(),

@@ -87,7 +87,11 @@ impl TextView {
             }
             EventKind::Replied { content, .. } => self.end_reply(content),
             EventKind::ToolStarted { summary, .. } => {
-                let summary = format!("{} {}", self.paint("36", "●"), first_line(summary, 120));
+                let summary = format!(
+                    "{} {}",
+                    self.paint("36", "●"),
+                    first_line(&summary.to_string(), 120)
+                );
                 self.line(&summary)
             }
             EventKind::ToolEnded {

@@ -1,7 +1,8 @@
 //! A stored session as readable text. Pure.
 
-use protocol::{Block, Event, EventKind, Outcome};
-use tools::ToolSet;
+use std::collections::HashMap;
+
+use protocol::{Block, CallId, CallSummary, Event, EventKind, Outcome};
 
 use super::text::{clean, first_line};
 
@@ -9,10 +10,18 @@ use super::text::{clean, first_line};
 const MAX_QUOTED_LINES: usize = 12;
 
 pub(crate) fn transcript(events: &[Event]) -> String {
-    let tools = ToolSet::standard();
+    let summaries = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolEnded {
+            call,
+            summary: Some(summary),
+            ..
+        } => Some((call, summary)),
+        _ => None,
+    });
+    let summaries = summaries.collect();
     let mut text = String::new();
     for event in events {
-        if let Some(event_text) = event_text(&event.kind, &tools) {
+        if let Some(event_text) = event_text(&event.kind, &summaries) {
             text.push_str(event_text.trim_end());
             text.push_str("\n\n");
         }
@@ -20,7 +29,10 @@ pub(crate) fn transcript(events: &[Event]) -> String {
     text
 }
 
-fn event_text(kind: &EventKind, tools: &ToolSet) -> Option<String> {
+/// What the tools said of the calls that have ended.
+type Summaries<'a> = HashMap<&'a CallId, &'a CallSummary>;
+
+fn event_text(kind: &EventKind, summaries: &Summaries<'_>) -> Option<String> {
     Some(match kind {
         EventKind::TurnStarted { turn, prompt } => {
             format!("## {turn}. user\n\n{}", content_text(prompt))
@@ -28,7 +40,7 @@ fn event_text(kind: &EventKind, tools: &ToolSet) -> Option<String> {
         EventKind::TurnContinued { turn } => format!("## {turn}. continued"),
         EventKind::Replied { content, .. } => content
             .iter()
-            .filter_map(|block| said(block, tools))
+            .filter_map(|block| said(block, summaries))
             .collect::<Vec<_>>()
             .join("\n\n"),
         EventKind::ToolEnded { content, .. } => quoted(&content_text(content)),
@@ -66,13 +78,16 @@ fn event_text(kind: &EventKind, tools: &ToolSet) -> Option<String> {
     })
 }
 
-fn said(block: &Block, tools: &ToolSet) -> Option<String> {
+fn said(block: &Block, summaries: &Summaries<'_>) -> Option<String> {
     match block {
         Block::Text { text, .. } => Some(clean(text)),
-        Block::ToolUse { name, input, .. } => Some(match tools.find(name) {
-            Some(tool) => format!("● {}", first_line(&tool.summary(input), 200)),
-            None => format!("● {name} {}", first_line(&input.to_string(), 200)),
-        }),
+        Block::ToolUse { id, name, input } => {
+            let line = match summaries.get(id) {
+                Some(summary) => summary.to_string(),
+                None => CallSummary::generic(name, input).to_string(),
+            };
+            Some(format!("● {}", first_line(&line, 200)))
+        }
         _ => None,
     }
 }

@@ -60,7 +60,7 @@ fn a_task_is_written_watched_read_and_taken_home() {
 
         // A call shows how it ended, and expands.
         browser
-            .wait_visible(".call[data-status=failed] .call-end", "exit 3")
+            .wait_visible(".call[data-status=failed] .call-end", "exit code 3")
             .await;
         browser.click(".call summary", "echo one").await;
         browser.wait_visible(".call-body .output", "two").await;

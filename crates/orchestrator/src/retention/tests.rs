@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use jiff::SignedDuration;
 use protocol::job::{JobId, JobRequest, JobState};
@@ -11,6 +12,9 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
+
+/// Counted, because random numbers repeat once in a million times.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 struct RetentionScene {
     data: TempDir,
@@ -43,7 +47,7 @@ impl RetentionScene {
     /// ended.
     async fn job(&self, ended: Option<i32>, bytes: usize) -> Job {
         let now = self.now.to_zoned(jiff::tz::TimeZone::UTC).datetime();
-        let session = SessionId::new(&now, fastrand::u32(..));
+        let session = SessionId::new(&now, SESSIONS.fetch_add(1, Ordering::Relaxed));
         let mut journal = self.keeper.store.begin(session.clone()).await.unwrap();
         let started = EventKind::SessionStarted {
             release: "1".to_owned(),

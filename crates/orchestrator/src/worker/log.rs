@@ -77,7 +77,7 @@ impl JobLog {
                 }
             }
             EventKind::ToolStarted { name, summary, .. } => {
-                self.line(time, name, summary);
+                self.line(time, name, summary.to_string());
             }
             EventKind::ToolEnded {
                 name,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    BackgroundJob, Block, BudgetKind, Change, Checkpoint, Decision, EVENT_VERSION, Event,
-    EventKind, Image, Kept, Moment, Outcome, Question, Scope, Spending, Stop, Subject, Usage,
+    BackgroundJob, Block, BudgetKind, CallKind, CallSummary, Change, Checkpoint, Decision,
+    EVENT_VERSION, Event, EventKind, Image, Kept, Moment, Outcome, Question, Scope, Spending, Stop,
+    Subject, Usage,
 };
 use serde_json::{Value, json};
 
@@ -105,7 +106,7 @@ fn examples() -> Vec<EventKind> {
             call: "c".into(),
             name: "bash".into(),
             input: json!({}),
-            summary: "$ ls".into(),
+            summary: CallSummary::new(CallKind::Command, "$", "ls"),
         },
         EventKind::ToolOutput {
             call: "c".into(),
@@ -127,6 +128,7 @@ fn examples() -> Vec<EventKind> {
             }],
             millis: 3,
             denied: Some(false),
+            summary: Some(CallSummary::default().with_detail("exit code 1")),
         },
         EventKind::Noted { text: "x".into() },
         EventKind::CheckpointMade {

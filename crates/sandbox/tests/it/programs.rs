@@ -110,8 +110,9 @@ const TERMINAL_ROWS: &[(&str, &str, &str)] = &[
     ),
     (
         "tmux",
-        "export TMUX_TMPDIR=/tmp; tmux -L t new-session -d 'echo seen > pane; tmux -L t wait-for -S done' && \
-         tmux -L t wait-for done; cat pane; tmux -L t kill-server 2> /dev/null; true",
+        // Not `wait-for`: tmux forgets a signal if the session ends before somebody waits for it.
+        "export TMUX_TMPDIR=/tmp; tmux -L t new-session -d 'echo seen > pane' && \
+         while [ ! -s pane ]; do sleep 0.02; done; cat pane; tmux -L t kill-server 2> /dev/null; true",
         "seen",
     ),
 ];

@@ -112,7 +112,9 @@ impl UiStatus {
                     reason: line(reason),
                 };
             }
-            EventKind::ToolStarted { call, summary, .. } => self.activity.start_call(call, summary),
+            EventKind::ToolStarted { call, summary, .. } => {
+                self.activity.start_call(call, &summary.to_string());
+            }
             EventKind::ToolEnded { call, .. } => self.activity.end_call(call),
             EventKind::ToolOutput { .. }
             | EventKind::Noted { .. }

@@ -141,10 +141,8 @@ fn what_it_does_is_said_in_words() {
         assert_eq!(status.activity.words(status.now), expect);
     }
     let delta = |text: &str| EventKind::TextDelta { text: text.into() };
-    let bash = |id: &str, command: &str| {
-        let summary = format!("$ {command}");
-        samples::tool_started(id, "bash", json!({}), &summary)
-    };
+    let bash =
+        |id: &str, command: &str| samples::tool_started(id, "bash", json!({ "command": command }));
     let end = |id: &str| samples::tool_ended(id, "bash", "", Vec::new());
     check(&[], "waiting for the model");
     check(
@@ -161,12 +159,15 @@ fn what_it_does_is_said_in_words() {
         "preparing write_file",
     );
     check(&[bash("1", "cargo test")], "running $ cargo test");
-    check(&[bash("1", "cat <<E\nx\u{1b}[2J\nE")], "running $ cat <<E");
+    check(
+        &[bash("1", "cat <<E\nx\u{1b}[2J\nE")],
+        "running $ cat <<E x [2J E",
+    );
     check(&[bash("1", "a"), bash("2", "b")], "running 2 commands");
     check(
         &[
             bash("1", "a"),
-            samples::tool_started("2", "read_file", json!({}), "read x"),
+            samples::tool_started("2", "read_file", json!({"path": "x"})),
         ],
         "2 things at once",
     );

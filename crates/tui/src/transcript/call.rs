@@ -1,6 +1,6 @@
 //! A tool call, from the first piece of its input to its end, and its background job.
 
-use protocol::{BackgroundJob, CallId, Change, Kept};
+use protocol::{BackgroundJob, CallId, CallSummary, Change, Kept, ShownOutput};
 use serde_json::Value;
 
 use super::input::Input;
@@ -13,22 +13,17 @@ const MAX_LIVE_OUTPUT_BYTES: usize = 64 * 1024;
 /// Bytes kept of the beginning of an input that is still being written.
 const MAX_PARTIAL_INPUT_BYTES: usize = 2048;
 
-/// Prefixes of the last line of a command's result, which the agent adds.
-const RESULT_ENDINGS: [&str; 4] = [
-    // The first two mean that the command has ended.
-    "exit code: ",
-    "killed by signal ",
-    "running in the background as job ",
-    "interrupted: ",
-];
-
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CallEntry {
     pub(crate) id: CallId,
     pub(crate) name: String,
-    /// One line for the user.
-    pub(crate) summary: String,
+    /// What the tool says of the call. Not cleaned.
+    pub(crate) summary: CallSummary,
+    /// The summary as one line.
+    pub(crate) line: String,
     pub(crate) input: Input,
+    /// The complete input, until the tool has said how to show it.
+    asked: Option<Value>,
     pub(crate) state: CallEntryState,
     /// The output so far, or at least its end; then the result. Not cleaned.
     pub(crate) output: String,
@@ -60,14 +55,17 @@ pub(crate) enum CallEntryState {
 impl CallEntry {
     /// A call whose input is being written.
     pub(super) fn written(id: &CallId, name: &str) -> Self {
+        let summary = summary::of_part(name, "");
         Self {
             id: id.clone(),
             name: clean(name).into_owned(),
-            summary: summary::of_part(name, ""),
+            line: summary::one_line(&summary.to_string()),
+            summary,
             input: Input::Part {
                 start: String::new(),
                 bytes: 0,
             },
+            asked: None,
             state: CallEntryState::Written,
             output: String::new(),
             changes: Vec::new(),
@@ -87,17 +85,32 @@ impl CallEntry {
         let room = MAX_PARTIAL_INPUT_BYTES.saturating_sub(start.len());
         if room > 0 {
             start.push_str(&json[..json.floor_char_boundary(room)]);
-            self.summary = summary::of_part(&self.name, start);
+            let summary = summary::of_part(&self.name, start);
+            self.set_summary(summary);
         }
     }
 
-    /// Sets the complete input.
+    /// Sets the complete input. What the tool says of it follows.
     pub(super) fn ask(&mut self, input: &Value) {
-        self.summary = summary::of(&self.name, input);
-        self.input = Input::of(&self.name, input);
+        self.set_summary(CallSummary::generic(&self.name, input));
+        self.input = Input::of(&self.summary, input);
+        self.asked = Some(input.clone());
         if self.state == CallEntryState::Written {
             self.state = CallEntryState::Waiting;
         }
+    }
+
+    /// Sets what the tool says of the call.
+    pub(super) fn describe(&mut self, summary: &CallSummary) {
+        self.set_summary(summary.clone());
+        if let Some(input) = self.asked.take() {
+            self.input = Input::of(summary, &input);
+        }
+    }
+
+    fn set_summary(&mut self, summary: CallSummary) {
+        self.line = summary::one_line(&summary.to_string());
+        self.summary = summary;
     }
 
     pub(super) fn print(&mut self, text: &str) {
@@ -114,6 +127,7 @@ impl CallEntry {
     }
 
     pub(super) fn end(&mut self, output: String, changes: &[Change]) {
+        self.asked = None;
         self.output = output;
         self.output.shrink_to_fit();
         self.changes = changes.to_vec();
@@ -142,32 +156,13 @@ impl CallEntry {
         matches!(self.state, CallEntryState::Ended { is_error: true, .. })
     }
 
-    /// The last line of a command's result, if it says how the command ended.
-    fn ending_line(&self) -> Option<&str> {
-        let is_command = matches!(self.name.as_str(), "bash" | "bash_job");
-        let line = self.output.trim_end().rsplit('\n').next()?;
-        let is_ending = RESULT_ENDINGS.iter().any(|ending| line.starts_with(ending));
-        (is_command && is_ending && self.is_over()).then_some(line)
-    }
-
-    /// Whether the call killed a job that has ended. Its exit status then counts as success.
-    pub(super) fn has_killed(&self) -> bool {
-        let is_kill = self.name == "bash_job" && self.summary.starts_with("kill job ");
-        let line = self.output.trim_end().rsplit('\n').next();
-        let is_over = |line: &str| {
-            let mut endings = RESULT_ENDINGS.iter().take(2);
-            endings.any(|ending| line.starts_with(ending))
-        };
-        is_kill && line.is_some_and(is_over)
-    }
-
-    /// The output without the final line about how it ended.
+    /// The output, without the last line of a command's result: the summary says how it ended.
     pub(super) fn printed(&self) -> &str {
-        let whole = self.output.trim_end();
-        match self.ending_line() {
-            Some(line) => &whole[..whole.len() - line.len()],
-            None => &self.output,
+        if self.summary.output != ShownOutput::Command || !self.is_over() {
+            return &self.output;
         }
+        let whole = self.output.trim_end();
+        whole.rfind('\n').map_or("", |end| &whole[..=end])
     }
 
     /// How it ended, if that is worth showing beside the summary.
@@ -175,33 +170,23 @@ impl CallEntry {
         if self.state == CallEntryState::CutOff {
             return Some("cut off".to_owned());
         }
-        let line = clean(self.ending_line()?);
-        if let Some(code) = line.strip_prefix("exit code: ") {
-            return (code != "0").then(|| format!("exit code {code}"));
-        }
-        if let Some(rest) = line.strip_prefix("running in the background as job ") {
-            let job: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            return match &self.background {
-                Some(background) if background.ending.is_some() => None,
-                _ => Some(format!("goes on as job {job}")),
-            };
-        }
-        let (what, _) = line.split_once(':').unwrap_or((&line, ""));
-        Some(what.to_owned())
+        let has_ended = |job: &BackgroundJob| job.ending.is_some();
+        let is_told = !self.changes.is_empty()
+            || self.goes_on() && self.background.as_ref().is_some_and(has_ended);
+        let detail = summary::one_line(&self.summary.detail);
+        (!is_told && !detail.is_empty()).then_some(detail)
     }
 
     /// Whether the command was moved to the background.
     pub(super) fn goes_on(&self) -> bool {
-        let line = self.ending_line();
-        line.is_some_and(|line| line.starts_with("running in the background"))
+        self.summary.job.is_some()
     }
 
     /// Size of its texts in bytes.
     pub(super) fn bytes(&self) -> usize {
         let input = match &self.input {
             Input::Part { .. } | Input::Nothing => 0,
-            Input::Command(text) | Input::Json(text) => text.len(),
-            Input::File { content, .. } => content.len(),
+            Input::Text { text, .. } | Input::Json(text) => text.len(),
             Input::Plan(steps) => steps.len() * 40,
         };
         let changes = self
@@ -218,13 +203,15 @@ impl CallEntry {
     /// The text to copy: input and result.
     pub(super) fn copied(&self) -> String {
         let asked = match &self.input {
-            Input::Command(command) => format!("$ {command}"),
-            Input::File { content, .. } => return content.clone(),
+            Input::Text { text, .. } if self.summary.output == ShownOutput::Diff => {
+                return text.clone();
+            }
+            Input::Text { text, .. } => format!("{} {text}", clean(&self.summary.verb)),
             Input::Plan(steps) => {
                 let titles: Vec<&str> = steps.iter().map(|step| step.title.as_str()).collect();
                 return titles.join("\n");
             }
-            _ => self.summary.clone(),
+            _ => self.line.clone(),
         };
         format!("{}\n{}", asked.trim_end(), self.output)
     }

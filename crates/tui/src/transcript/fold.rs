@@ -1,11 +1,11 @@
 //! Turns events into entries. Pure: the same events give the same page, and the stored events alone
-//! give the same final page as all of them.
+//! give the same final page as all of them, except for the line of a call that a crash cut off.
 
 mod notes;
 mod reply;
 mod undo;
 
-use protocol::{BackgroundJob, Block, CallId, Event, EventKind, Outcome};
+use protocol::{BackgroundJob, Block, CallId, Event, EventKind, Outcome, ShownOutput};
 
 use super::call::{CallEntry, CallEntryState};
 use super::entry::{NoteTone, TranscriptEntry};
@@ -43,13 +43,17 @@ pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
         }
         EventKind::Replied { content, .. } => reply::complete_reply(log, content, event.time),
         EventKind::ToolStarted {
-            call, name, input, ..
+            call,
+            name,
+            input,
+            summary,
         } => {
             let index = find_or_push_call(log, call, name);
             change_call(log, index, |call| {
                 if call.state != CallEntryState::Waiting {
                     call.ask(input);
                 }
+                call.describe(summary);
                 call.state = CallEntryState::Running;
             });
             mark_latest_plan(log, index);
@@ -66,6 +70,7 @@ pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
         EventKind::ToolEnded { call, name, .. } => {
             let index = find_or_push_call(log, call, name);
             end_call(log, index, &event.kind);
+            mark_latest_plan(log, index);
         }
         EventKind::Background { jobs } => update_background(log, jobs),
         EventKind::TurnEnded { outcome, .. } => {
@@ -166,6 +171,7 @@ fn end_call(log: &mut EntryLog, index: usize, ended: &EventKind) {
         kept,
         changes,
         millis,
+        summary,
         ..
     } = ended
     else {
@@ -174,10 +180,13 @@ fn end_call(log: &mut EntryLog, index: usize, ended: &EventKind) {
     log.story.open_calls.retain(|open| *open != index);
     log.story.partial.retain(|partial| *partial != index);
     change_call(log, index, |call| {
+        if let Some(summary) = summary {
+            call.describe(summary);
+        }
         call.kept = kept.clone();
         call.end(result_text(content), changes);
         call.state = CallEntryState::Ended {
-            is_error: *is_error && !call.has_killed(),
+            is_error: *is_error,
             millis: *millis,
         };
     });
@@ -198,8 +207,7 @@ fn result_text(content: &[Block]) -> String {
 
 /// Marks the latest plan: it is open, earlier ones are closed.
 fn mark_latest_plan(log: &mut EntryLog, index: usize) {
-    let is_plan =
-        matches!(log.entry(index), Some(TranscriptEntry::Call(call)) if call.name == "plan");
+    let is_plan = matches!(log.entry(index), Some(TranscriptEntry::Call(call)) if call.summary.output == ShownOutput::Plan);
     if is_plan && log.story.plan != Some(index) {
         let before = log.story.plan.replace(index);
         for index in before.into_iter().chain([index]) {

@@ -1,5 +1,6 @@
 //! What a call was asked to do, as it is shown. Pure.
 
+use protocol::{CallSummary, ShownInput, ShownOutput};
 use serde_json::Value;
 
 use super::summary;
@@ -12,10 +13,11 @@ pub(crate) enum Input {
         start: String,
         bytes: usize,
     },
-    Command(String),
-    File {
-        path: String,
-        content: String,
+    /// One argument, which is code or another text.
+    Text {
+        /// A language, or a file name whose ending tells it.
+        language: String,
+        text: String,
     },
     Plan(Vec<Step>),
     /// Anything else, indented.
@@ -38,28 +40,24 @@ pub(crate) enum Progress {
 }
 
 impl Input {
-    pub(super) fn of(name: &str, input: &Value) -> Self {
-        let text = |key: &str| input.get(key).and_then(Value::as_str);
-        let cleaned = |text: &str| clean(text).into_owned();
-        match name {
-            "bash" => match text("command") {
-                Some(command) if summary::is_whole(command) => Self::Nothing,
-                Some(command) => Self::Command(cleaned(command)),
-                None => Self::json(input),
-            },
-            "write_file" => match (text("path"), text("content")) {
-                (Some(path), Some(content)) => Self::File {
-                    path: cleaned(path),
-                    content: cleaned(content),
-                },
-                _ => Self::json(input),
-            },
-            "plan" => match input.get("steps").and_then(Value::as_array) {
-                Some(steps) => Self::Plan(steps.iter().map(Step::of).collect()),
-                None => Self::json(input),
-            },
-            "read_file" | "list_files" | "bash_job" => Self::Nothing,
-            _ => Self::json(input),
+    /// As the tool wants it shown.
+    pub(super) fn of(summary: &CallSummary, input: &Value) -> Self {
+        let steps = input.get("steps").and_then(Value::as_array);
+        if let (ShownOutput::Plan, Some(steps)) = (summary.output, steps) {
+            return Self::Plan(steps.iter().map(Step::of).collect());
+        }
+        match &summary.input {
+            ShownInput::Nothing => Self::Nothing,
+            ShownInput::Argument { name, language } => {
+                match input.get(name).and_then(Value::as_str) {
+                    Some(text) => Self::Text {
+                        language: clean(language).into_owned(),
+                        text: clean(text).into_owned(),
+                    },
+                    None => Self::json(input),
+                }
+            }
+            ShownInput::All => Self::json(input),
         }
     }
 

@@ -184,7 +184,7 @@ fn searchable_text<'a>(
             _,
         ) => Some(text),
         (SectionContent::Words(said), _) => Some(said.text),
-        (SectionContent::Head, TranscriptEntry::Call(call)) => Some(&call.summary),
+        (SectionContent::Head, TranscriptEntry::Call(call)) => Some(&call.line),
         (
             SectionContent::Head,
             TranscriptEntry::Folded { title, .. } | TranscriptEntry::Undone { title, .. },

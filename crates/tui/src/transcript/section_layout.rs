@@ -174,7 +174,7 @@ fn call_head(call: &CallEntry, width: u16, theme: &Theme) -> Line<'static> {
     }
     let width = usize::from(width);
     // Drop facts from the front: the last one says how the call ended.
-    let needed = call.summary.chars().count().min(width / 3);
+    let needed = call.line.chars().count().min(width / 3);
     let wide = |facts: &[(String, Style)]| -> usize {
         facts.iter().map(|(fact, _)| columns(fact) + 3).sum()
     };
@@ -189,7 +189,7 @@ fn call_head(call: &CallEntry, width: u16, theme: &Theme) -> Line<'static> {
         spans.push(Span::styled(fact, style));
     }
     let used: usize = spans.iter().map(|span| columns(&span.content)).sum();
-    let summary = fit(&call.summary, width.saturating_sub(used));
+    let summary = fit(&call.line, width.saturating_sub(used));
     let (verb, rest) = match summary.split_once(' ') {
         Some((verb, rest)) => (verb.to_owned(), format!(" {rest}")),
         None => (summary, String::new()),

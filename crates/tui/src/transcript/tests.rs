@@ -22,8 +22,9 @@ use crate::theme::{ColourScheme, Theme};
 /// A transcript after some events.
 pub(super) fn lived(events: &[EventKind]) -> Transcript {
     let mut transcript = Transcript::default();
+    let mut summarizer = samples::Summarizer::default();
     for kind in events {
-        transcript.apply(&event(kind.clone()));
+        transcript.apply(&event(summarizer.add_summary(kind.clone())));
     }
     transcript
 }
@@ -68,7 +69,7 @@ pub(super) fn bash(id: &str, command: &str) -> EventKind {
 }
 
 pub(super) fn started(id: &str, command: &str) -> EventKind {
-    samples::tool_started(id, "bash", json!({ "command": command }), "")
+    samples::tool_started(id, "bash", json!({ "command": command }))
 }
 
 pub(super) fn printed(id: &str, text: &str) -> EventKind {
@@ -89,6 +90,7 @@ pub(super) fn ended(id: &str, name: &str, output: &str, is_error: bool) -> Event
         changes: Vec::new(),
         millis: 2_340,
         denied: Some(false),
+        summary: None,
     }
 }
 

@@ -4,11 +4,11 @@
 import { fill, h, setText } from "../dom.js";
 import { bytes, duration, plural } from "../text/format.js";
 import { visible, visibleName } from "../text/visible.js";
+import { callWords, endWords, inputParts, resultText } from "./call_words.js";
 import { codeBlock } from "./code_view.js";
 import { changeCounts, diffRows, diffSize } from "./diff_view.js";
 import { icon } from "./icons.js";
 import { output, showLive } from "./output_view.js";
-import { callWords, endWords, inputParts, resultText } from "./tool_words.js";
 
 /** Diffs with at most this many rows are open by default. */
 const SHORT_DIFF = 24;
@@ -77,7 +77,7 @@ export function updateCall(element, call) {
   parts.live.hidden = !isLive;
   if (isLive) showLive(parts.live, call.output);
   else if (parts.live.firstChild) fill(parts.live);
-  if (call.isOver && element.shownChanges !== call.changes) showChanges(element, call);
+  if (call.isOver && element.shownChanges !== call.changes) showChanges(element, call, words.line);
   if (details.open && (isNew || call.isOver)) fillBody(parts.body, call);
 }
 
@@ -87,7 +87,7 @@ function stateMark(status) {
   return [name ? icon(name) : moving, h("span.visually-hidden", null, STATUS_WORDS[status])];
 }
 
-function showChanges(element, call) {
+function showChanges(element, call, line) {
   element.shownChanges = call.changes;
   const { changes, counts } = element.parts;
   let added = 0;
@@ -105,7 +105,7 @@ function showChanges(element, call) {
       const size = diffSize(change.diff);
       added += size.added;
       removed += size.removed;
-      const isNamed = call.changes.length === 1 && change.path === call.input?.path;
+      const isNamed = call.changes.length === 1 && visibleName(change.path) === line;
       return changeDetails(change, size, isNamed);
     }),
   );

@@ -1,5 +1,6 @@
 // The effect of each event that is not lasting. They only show work in progress.
 
+import { readSummary } from "./call_summary.js";
 import { dropPartial, newCall, push, touch } from "./items.js";
 
 /** Maximum live output kept of one call, in characters. The end is kept. */
@@ -38,7 +39,7 @@ export const FLEETING = {
     Object.assign(call, {
       status: "running",
       input: event.input,
-      summary: event.summary,
+      summary: readSummary(event.summary),
       output: "",
       startedAt: event.time,
     });

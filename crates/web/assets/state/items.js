@@ -9,7 +9,8 @@ export function newCall(state, id, name, time) {
     turn: state.turn,
     time,
     status: "waiting",
-    summary: "",
+    /** What the tool says of the call, or null. */
+    summary: null,
     input: null,
     inputText: "",
     output: "",

@@ -1,5 +1,6 @@
 // The effect of each lasting event. Events that are missing here do not change the display.
 
+import { readSummary } from "./call_summary.js";
 import { dropPartial, dropPassing, endOpenCalls, newCall, push, touch } from "./items.js";
 
 export const LASTING = {
@@ -63,6 +64,7 @@ export const LASTING = {
     const call = state.calls.get(event.call) ?? newCall(state, event.call, event.name, event.time);
     const { content, is_error, kept, changes, millis } = event;
     Object.assign(call, {
+      summary: readSummary(event.summary) ?? call.summary,
       content,
       isError: is_error,
       kept: kept ?? null,
@@ -74,6 +76,9 @@ export const LASTING = {
     call.output = "";
     state.openCalls.delete(call);
     touch(state, call);
+    // A plan is set by a lasting event only, so that a reload shows the same one.
+    const steps = call.summary?.output === "plan" && call.input?.steps;
+    if (Array.isArray(steps) && !is_error) state.plan = readPlan(steps);
   },
   noted(state, event) {
     push(state, {
@@ -166,7 +171,6 @@ function addBlock(state, event, block, key) {
     call.turn = event.turn;
     const broken = event.broken_calls?.[block.id];
     if (broken) Object.assign(call, { status: "failed", broken });
-    if (block.name === "plan" && Array.isArray(block.input?.steps)) state.plan = readPlan(block.input.steps);
   } else {
     push(state, { ...base, kind: "other", block });
   }
@@ -174,7 +178,7 @@ function addBlock(state, event, block, key) {
 
 function readPlan(steps) {
   return steps.slice(0, 200).map((step) => ({
-    title: String(step?.title ?? step ?? ""),
+    title: typeof step?.title === "string" ? step.title : "",
     status: ["active", "done"].includes(step?.status) ? step.status : "pending",
   }));
 }

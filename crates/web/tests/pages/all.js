@@ -7,6 +7,7 @@ import "./markdown.js";
 import "./terminal.js";
 import "./code.js";
 import "./elements.js";
+import "./calls.js";
 import "./requests.js";
 import "./reference.js";
 import { runAll } from "./check.js";

@@ -2,11 +2,10 @@
 
 import { h, keyed } from "/assets/dom.js";
 import { makeCall, updateCall } from "/assets/components/tool_call.js";
-import { callWords, endWords } from "/assets/components/tool_words.js";
 import { makeTranscript } from "/assets/components/transcript.js";
 import { applyEvent, newState } from "/assets/state.js";
 import { equal, holds, test, throws } from "./check.js";
-import { begin, ended, fleeting, lasting, replied, session, text, use } from "./events.js";
+import { begin, commandSummary, ended, fleeting, lasting, replied, session, use } from "./events.js";
 
 test("text is never markup", () => {
   const element = h("p", { title: "<b>" }, "<b>x</b>", ["&amp;", null, false, 3]);
@@ -54,33 +53,6 @@ test("keyed lists keep their elements", () => {
   );
 });
 
-test("calls are told in one line", () => {
-  const call = (name, input, more = {}) => ({
-    name,
-    input,
-    summary: "",
-    content: [],
-    status: "done",
-    ...more,
-  });
-  for (const [one, wanted] of [
-    [call("bash", { command: "ls\nrm x" }), "ls…"],
-    [call("read_file", { path: "a\u202eb", offset: 3 }), "a⟨U+202E⟩b from line 3"],
-    [call("search_files", { pattern: "x", path: "src" }), "x in src"],
-    [call("other", { a: 1 }), '{"a":1}'],
-    [call("bash", null, { summary: "$ x" }), "$ x"],
-    [call("bash", { command: 7 }), ""],
-  ])
-    equal(callWords(one).line, wanted);
-  for (const [words, wanted] of [
-    ["x\nexit code: 0", null],
-    ["x\nexit code: 2", "exit 2"],
-    ["killed by signal 9 (SIGKILL)", "killed by 9"],
-    ["exit code: 3 is what I got\nfine", null],
-  ])
-    equal(endWords(call("bash", {}, { content: [text(words)] })), wanted);
-});
-
 test("a call opens, with hostile output as text", () => {
   begin();
   const state = newState();
@@ -89,7 +61,12 @@ test("a call opens, with hostile output as text", () => {
   document.body.append(element);
   applyEvent(
     state,
-    fleeting("tool_started", { call: "a", name: "bash", input: { command: "<b>x</b>" }, summary: "" }),
+    fleeting("tool_started", {
+      call: "a",
+      name: "bash",
+      input: { command: "<b>x</b>" },
+      summary: commandSummary("<b>x</b>"),
+    }),
   );
   applyEvent(state, fleeting("tool_output", { call: "a", text: "\u001b[31m<script>\u001b[0m\n", is_error: false }));
   updateCall(element, state.items[0]);
@@ -98,6 +75,7 @@ test("a call opens, with hostile output as text", () => {
     state,
     ended("a", "bash", "<script>alert(1)</script>\nexit code: 1", {
       is_error: true,
+      summary: commandSummary("<b>x</b>", { detail: "exit code 1" }),
       changes: [{ path: "<i>", diff: "@@ -1 +1 @@\n-<a>\n+<b>\n" }],
     }),
   );
@@ -108,7 +86,7 @@ test("a call opens, with hostile output as text", () => {
       element.querySelector(".call-end").textContent,
       element.querySelector(".live").hidden,
     ],
-    ["failed", "exit 1", true],
+    ["failed", "exit code 1", true],
   );
   element.querySelector("details").open = true;
   return new Promise((resolve) => setTimeout(resolve)).then(() => {

@@ -33,6 +33,25 @@ export function ended(call, name, words, more = {}) {
   return lasting("tool_ended", { call, name, content: [text(words)], is_error: false, millis: 12, ...more });
 }
 
+/** The summary of a call, as a tool makes it. */
+export const summary = (kind, verb, subject, more = {}) => ({
+  verb,
+  subject,
+  kind,
+  input: { show: "nothing" },
+  output: "text",
+  ...more,
+});
+
+export const commandSummary = (command, more = {}) =>
+  summary("command", "$", command, {
+    input: { show: "argument", name: "command", language: "sh" },
+    output: "command",
+    ...more,
+  });
+
+export const planSummary = summary("plan", "plan", "0 of 2 done", { output: "plan" });
+
 /** A session with two parallel calls, a retried reply, and the end of a turn. */
 export function session() {
   begin();
@@ -60,12 +79,15 @@ export function session() {
       use("b", "plan", plan),
     ]),
     fleeting("spent", { spending }),
-    fleeting("tool_started", { call: "a", name: "bash", input: { command: "ls" }, summary: "$ ls" }),
+    fleeting("tool_started", { call: "a", name: "bash", input: { command: "ls" }, summary: commandSummary("ls") }),
     fleeting("tool_output", { call: "a", text: "one\n", is_error: false }),
-    fleeting("tool_started", { call: "b", name: "plan", input: plan, summary: "plan" }),
-    ended("b", "plan", "ok"),
+    fleeting("tool_started", { call: "b", name: "plan", input: plan, summary: planSummary }),
+    ended("b", "plan", "ok", { summary: planSummary }),
     fleeting("tool_output", { call: "a", text: "two\n", is_error: false }),
-    ended("a", "bash", "one\ntwo\nexit code: 0", { changes: [{ path: "x", diff: "@@ -1 +1 @@\n-a\n+b\n" }] }),
+    ended("a", "bash", "one\ntwo\nexit code: 0", {
+      changes: [{ path: "x", diff: "@@ -1 +1 @@\n-a\n+b\n" }],
+      summary: commandSummary("ls"),
+    }),
     lasting("noted", { text: "mind the gap" }),
     fleeting("request_started", { turn: 1, request: 2 }),
     fleeting("text_delta", { text: "done" }),

@@ -2,7 +2,20 @@
 
 import { applyEvent, newState } from "/assets/state.js";
 import { equal, holds, test } from "./check.js";
-import { begin, ended, fleeting, lasting, replied, session, spending, text, usage, use } from "./events.js";
+import {
+  begin,
+  commandSummary,
+  ended,
+  fleeting,
+  lasting,
+  planSummary,
+  replied,
+  session,
+  spending,
+  text,
+  usage,
+  use,
+} from "./events.js";
 
 export function fold(events, state = newState()) {
   for (const event of events) applyEvent(state, event);
@@ -36,7 +49,7 @@ test("a lasting event is taken once", () => {
 
 test("the lasting events alone give the same end", () => {
   const events = session();
-  const shown = (state) => state.items.map(({ settled, summary, startedAt, inputText, ...item }) => item);
+  const shown = (state) => state.items.map(({ settled, startedAt, inputText, ...item }) => item);
   const all = fold(events);
   const few = fold(events.filter(({ seq }) => seq));
   equal(shown(few), shown(all));
@@ -94,7 +107,7 @@ test("an interrupted turn leaves no call running", () => {
   const state = fold([
     lasting("turn_started", { turn: 1, prompt: [] }),
     replied([use("a", "bash", {}), use("b", "bash", {})], { broken_calls: { b: "not JSON" } }),
-    fleeting("tool_started", { call: "a", name: "bash", input: {}, summary: "" }),
+    fleeting("tool_started", { call: "a", name: "bash", input: {}, summary: commandSummary("") }),
     lasting("turn_ended", { turn: 1, outcome: { kind: "interrupted" }, spending }),
   ]);
   equal(
@@ -199,7 +212,7 @@ test("live output is bounded", () => {
   begin();
   const state = fold([
     replied([use("a", "bash", {})]),
-    fleeting("tool_started", { call: "a", name: "bash", input: {}, summary: "" }),
+    fleeting("tool_started", { call: "a", name: "bash", input: {}, summary: commandSummary("") }),
   ]);
   for (let part = 0; part < 40; part += 1)
     applyEvent(state, fleeting("tool_output", { call: "a", text: `${part}`.padEnd(20_000, "x"), is_error: false }));
@@ -216,13 +229,43 @@ test("unknown events and strange values are borne", () => {
     ended("nobody", "bash", "x"),
     replied([
       { type: "from_the_future" },
-      use("p", "plan", { steps: [null, "x", 3, { title: {}, status: "odd" }] }),
+      use("p", "plan", { steps: [null, "x", 3, { title: { toString: 1, valueOf: 1 }, status: "odd" }] }),
       use("q", "plan", { steps: "no list" }),
     ]),
+    ended("p", "plan", "ok", { summary: planSummary }),
+    ended("q", "plan", "ok", { summary: planSummary }),
   ]);
   equal(kinds(state), ["call", "other", "call", "call"]);
   equal(
     state.plan.map((step) => step.status),
     ["pending", "pending", "pending", "pending"],
   );
+});
+
+test("a plan comes from any tool whose summary says so", () => {
+  const steps = [{ title: "one", status: "done" }];
+  for (const [name, more, wanted] of [
+    ["plan", {}, null],
+    ["plan", { summary: { verb: "plan", subject: "" } }, null],
+    ["oracle", { summary: planSummary }, steps],
+    ["oracle", { summary: planSummary, is_error: true }, null],
+  ]) {
+    begin();
+    const state = fold([replied([use("p", name, { steps })]), ended("p", name, "ok", more)]);
+    equal(state.plan, wanted, JSON.stringify([name, more]));
+  }
+});
+
+test("the summary at the end replaces the one at the start", () => {
+  const start = { call: "a", name: "bash", input: {}, summary: commandSummary("ls") };
+  for (const [more, detail] of [
+    [{ summary: commandSummary("ls", { detail: "exit code 1" }) }, "exit code 1"],
+    [{}, ""],
+    [{ summary: "ls" }, ""],
+  ]) {
+    begin();
+    const events = [replied([use("a", "bash", {})]), fleeting("tool_started", start)];
+    const [call] = fold([...events, ended("a", "bash", "x", more)]).items;
+    equal([call.summary.subject, call.summary.detail], ["ls", detail]);
+  }
 });

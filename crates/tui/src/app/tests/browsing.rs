@@ -1,5 +1,7 @@
 //! Browsing the page, and searching the page and the history.
 
+use protocol::{CallKind, CallSummary};
+
 use super::*;
 use crate::app::AppFocus;
 
@@ -10,7 +12,7 @@ fn app_with_turn() -> TestApp {
         call: "c1".into(),
         name: "bash".to_owned(),
         input: serde_json::json!({"command": "ls"}),
-        summary: "ls".to_owned(),
+        summary: CallSummary::new(CallKind::Command, "$", "ls"),
     });
     stage.event(EventKind::ToolEnded {
         call: "c1".into(),
@@ -21,6 +23,7 @@ fn app_with_turn() -> TestApp {
         changes: Vec::new(),
         millis: 1,
         denied: Some(false),
+        summary: None,
     });
     stage.event(ended(1, Outcome::Done));
     stage

@@ -7,8 +7,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use jiff::Timestamp;
 use proptest::prelude::*;
 use protocol::{
-    BackgroundJob, Block, CallId, Change, Decision, EventKind, Outcome, Question, Scope, Spending,
-    Stop, Subject, Usage,
+    BackgroundJob, Block, CallId, CallKind, CallSummary, Change, Decision, EventKind, Outcome,
+    Question, Scope, Spending, Stop, Subject, Usage,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -123,7 +123,7 @@ fn event() -> impl Strategy<Value = EventKind> {
             call,
             name: "bash".into(),
             input: json!({"command": "x"}),
-            summary,
+            summary: CallSummary::new(CallKind::Command, &summary, &summary),
         }),
         (call(), words(), any::<bool>()).prop_map(|(call, text, is_error)| EventKind::ToolOutput {
             call,
@@ -141,6 +141,7 @@ fn event() -> impl Strategy<Value = EventKind> {
                     changes,
                     millis: 7,
                     denied: Some(false),
+                    summary: None,
                 }
             }
         ),

@@ -18,6 +18,7 @@ use crate::theme::ColourScheme;
 pub(super) struct UiScene {
     pub(super) app: TuiApp,
     now: Duration,
+    summarizer: samples::Summarizer,
     pub(super) effects: Vec<AppEffect>,
 }
 
@@ -30,6 +31,7 @@ impl UiScene {
             app,
             now: Duration::ZERO,
             effects: Vec::new(),
+            summarizer: samples::Summarizer::default(),
         };
         scene.notice(UiNotice::Opened(Box::new(OpenedSession {
             origin: SessionOrigin::Here { session: None },
@@ -50,6 +52,7 @@ impl UiScene {
 
     pub(super) fn hear(&mut self, kinds: impl IntoIterator<Item = EventKind>) {
         for kind in kinds {
+            let kind = self.summarizer.add_summary(kind);
             let millis = i64::try_from(self.now.as_millis()).unwrap();
             self.notice(UiNotice::Event(samples::event_at(millis, kind)));
         }

@@ -195,10 +195,11 @@ fn the_status() {
     });
     snapshot_sizes("attached", &SIZES, |scene| {
         let events = [working_turn(), working_end()].concat();
+        let mut summarizer = samples::Summarizer::default();
         let history = events
             .into_iter()
             .filter(EventKind::is_lasting)
-            .map(samples::event);
+            .map(|kind| samples::event(summarizer.add_summary(kind)));
         scene.notice(UiNotice::Opened(Box::new(OpenedSession {
             origin: SessionOrigin::Job {
                 job: "0198c1de-0000-7000-8000-000000000001".parse().unwrap(),

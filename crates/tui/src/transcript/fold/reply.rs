@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use protocol::{Block, CallId};
 use serde_json::Value;
 
-use super::{change_call, mark_latest_plan, millis_between, push_call};
+use super::{change_call, millis_between, push_call};
 use crate::text::clean;
 use crate::transcript::amount;
 use crate::transcript::call::CallEntry;
@@ -223,7 +223,6 @@ fn replace_partial(log: &mut EntryLog, index: usize, part: ReplyPart<'_>) {
         }),
         ReplyPart::Call { input, .. } => {
             change_call(log, index, |call| call.ask(input));
-            mark_latest_plan(log, index);
         }
         ReplyPart::Sealed => {}
     }
@@ -242,8 +241,7 @@ fn push_part(log: &mut EntryLog, part: ReplyPart<'_>) {
         ReplyPart::Call { id, name, input } => {
             let mut call = CallEntry::written(id, name);
             call.ask(input);
-            let index = push_call(log, call);
-            mark_latest_plan(log, index);
+            push_call(log, call);
         }
     }
 }

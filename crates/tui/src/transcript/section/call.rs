@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use protocol::ShownOutput;
+
 use super::{MAX_LIVE_LINES, SectionContent, SectionList, TextExtent, TextForm, more_lines_text};
 use crate::transcript::amount;
 use crate::transcript::call::{CallEntry, CallEntryState};
@@ -18,15 +20,16 @@ const CHANGED: usize = 12;
 pub(super) fn open<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     match &call.input {
         Input::Part { .. } | Input::Nothing => {}
-        Input::Command(command) => list.body(command, TextForm::Code("bash"), TextExtent::All),
-        Input::File { path, content } => list.body(content, TextForm::Code(path), TextExtent::All),
+        Input::Text { language, text } => {
+            list.body(text, TextForm::Code(language), TextExtent::All);
+        }
         Input::Plan(_) => plan(list, call),
         // What an edit was to do is seen in what it did.
         Input::Json(_) if !call.changes.is_empty() => {}
         Input::Json(json) => list.body(json, TextForm::Code("json"), TextExtent::All),
     }
     // A new file is its content.
-    if !matches!(call.input, Input::File { .. }) || call.tally.1 > 0 {
+    if !matches!(call.input, Input::Text { .. }) || call.tally.1 > 0 {
         for change in &call.changes {
             if call.changes.len() > 1 {
                 list.push_remark(change.path.clone());
@@ -62,15 +65,18 @@ pub(super) fn closed<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
             }
         }
         CallEntryState::Ended { .. } if !call.changes.is_empty() => changes(list, call),
-        CallEntryState::Ended { is_error, .. } => match call.name.as_str() {
-            "bash" | "bash_job" if call.printed().trim().is_empty() => {}
+        CallEntryState::Ended { is_error, .. } => match call.summary.output {
+            _ if call.printed().trim().is_empty() => {}
             // Its tail goes on from there.
-            "bash" if call.goes_on() && has_tail(call) => {}
-            "bash" | "bash_job" => {
+            ShownOutput::Command if call.goes_on() && has_tail(call) => {}
+            ShownOutput::Command => {
                 list.body(call.printed(), TextForm::Output, TextExtent::Last(PRINTED));
             }
             _ if is_error => list.body(&call.output, TextForm::Error, TextExtent::First(PRINTED)),
-            _ => {}
+            ShownOutput::Text | ShownOutput::Image | ShownOutput::Rich => {
+                list.body(&call.output, TextForm::Output, TextExtent::Last(PRINTED));
+            }
+            ShownOutput::Nothing | ShownOutput::Diff | ShownOutput::Plan => {}
         },
     }
     background(list, call);

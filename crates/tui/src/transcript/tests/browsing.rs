@@ -148,7 +148,7 @@ fn calls_show_what_they_were_asked_when_they_are_open() {
     transcript.toggle_all_calls();
     transcript.toggle_thinking();
     let closed = page(&mut transcript);
-    assert_eq!(closed.lines().count(), 5, "{closed}");
+    assert_eq!(closed.lines().count(), 6, "{closed}");
 }
 
 #[test]

@@ -19,16 +19,17 @@ fn calls_are_seen_from_their_first_letter_on() {
             piece("{\"path\": \"hel"),
             piece("lo.py\", \"content\": \"x"),
         ],
-        "|○ write hello.py …",
+        "|○ write_file hello.py …",
     );
     check(
         &[
             piece("{\"path\": \"a\", \"content\": \""),
             piece(&"x".repeat(3000)),
         ],
-        "|○ write a · 3.0 kB …",
+        "|○ write_file a · 3.0 kB …",
     );
-    check(&[bash("a", "make")], "|○ $ make");
+    // The tool has not said yet what the call is about.
+    check(&[bash("a", "make")], "|○ bash make");
     check(
         &[
             bash("a", "make"),
@@ -215,8 +216,8 @@ fn the_latest_plan_is_a_list() {
     check(
         &events.concat(),
         "
-        |✓ plan, 0 of 2 done · 2.3 s
-        |✓ plan, 1 of 2 done · 2.3 s
+        |✓ plan 0 of 2 done · 2.3 s
+        |✓ plan 1 of 2 done · 2.3 s
         |  │ ✓ Read
         |  │ ● Write",
     );

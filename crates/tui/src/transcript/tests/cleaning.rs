@@ -38,6 +38,7 @@ fn nothing_that_a_terminal_obeys_comes_through() {
             ],
             millis: 0,
             denied: Some(false),
+            summary: None,
         },
         EventKind::Background {
             jobs: vec![BackgroundJob {

@@ -3,8 +3,10 @@
 use protocol::{Block, CallId, EventKind, Outcome};
 use serde_json::json;
 
-use super::{bash, ended, lived, over, page, printed, said, started, text, thinking, words};
-use crate::samples::{call, turn, working_end, working_turn};
+use super::{
+    bash, call_reply, ended, lived, over, page, printed, said, started, text, thinking, words,
+};
+use crate::samples::{call, tool_started, turn, working_end, working_turn};
 
 fn check(events: &[EventKind]) {
     let stored: Vec<EventKind> = events
@@ -99,8 +101,8 @@ fn a_turn_that_is_cut_short() {
         thinking("nothing came of this"),
         over(2, Outcome::Interrupted),
         turn(3, "again"),
-        bash("b", "sleep 100"),
-        started("b", "sleep 100"),
+        call_reply("b", "fetch", json!({"url": "http://x"})),
+        tool_started("b", "fetch", json!({"url": "http://x"})),
         over(3, Outcome::Interrupted),
     ]);
 }

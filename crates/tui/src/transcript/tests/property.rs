@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use protocol::{
-    BackgroundJob, Block, CallId, Change, Checkpoint, EventKind, Kept, Moment, Outcome, Stop, Usage,
+    BackgroundJob, Block, CallId, CallKind, CallSummary, Change, Checkpoint, EventKind, Kept,
+    Moment, Outcome, ShownInput, ShownOutput, Stop, Usage,
 };
 use serde_json::{Value, json};
 
@@ -88,6 +89,38 @@ fn block() -> impl Strategy<Value = Block> {
     ]
 }
 
+/// As a hostile server may send it: not made by [`CallSummary::new`].
+fn summary() -> impl Strategy<Value = CallSummary> {
+    let input = prop_oneof![
+        Just(ShownInput::Nothing),
+        Just(ShownInput::All),
+        (hostile(), hostile()).prop_map(|(name, language)| ShownInput::Argument { name, language }),
+    ];
+    let output = prop_oneof![
+        Just(ShownOutput::Nothing),
+        Just(ShownOutput::Command),
+        Just(ShownOutput::Diff),
+        Just(ShownOutput::Plan),
+        Just(ShownOutput::Text),
+    ];
+    (
+        hostile(),
+        hostile(),
+        input,
+        output,
+        proptest::option::of(0..3u32),
+    )
+        .prop_map(|(verb, subject, input, output, job)| CallSummary {
+            detail: subject.clone(),
+            verb,
+            subject,
+            kind: CallKind::Other,
+            input,
+            output,
+            job,
+        })
+}
+
 fn change() -> impl Strategy<Value = Change> {
     (hostile(), proptest::option::of(hostile())).prop_map(|(path, diff)| Change { path, diff })
 }
@@ -121,7 +154,7 @@ fn event_kind() -> impl Strategy<Value = EventKind> {
             cost: None,
             model: String::new(),
         }),
-        2 => (id(), name(), input(), hostile()).prop_map(|(call, name, input, summary)| {
+        2 => (id(), name(), input(), summary()).prop_map(|(call, name, input, summary)| {
             EventKind::ToolStarted { call, name, input, summary }
         }),
         2 => (id(), hostile()).prop_map(|(call, text)| EventKind::ToolOutput {
@@ -129,8 +162,12 @@ fn event_kind() -> impl Strategy<Value = EventKind> {
             text,
             is_error: true
         }),
-        2 => (id(), name(), blocks(), any::<bool>(), proptest::collection::vec(change(), 0..3))
-            .prop_map(|(call, name, content, is_error, changes)| EventKind::ToolEnded {
+        2 => (
+            (id(), name(), blocks(), any::<bool>()),
+            proptest::collection::vec(change(), 0..3),
+            proptest::option::of(summary()),
+        )
+            .prop_map(|((call, name, content, is_error), changes, summary)| EventKind::ToolEnded {
                 call,
                 name: name.clone(),
                 content,
@@ -139,6 +176,7 @@ fn event_kind() -> impl Strategy<Value = EventKind> {
                 changes,
                 millis: 1,
                 denied: Some(false),
+                summary,
             }),
         1 => hostile().prop_map(|text| EventKind::Noted { text }),
         1 => hostile().prop_map(|path| EventKind::CheckpointMade {
