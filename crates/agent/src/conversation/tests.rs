@@ -47,6 +47,7 @@ fn result(id: &str, text: &str) -> EventKind {
         changes: Vec::new(),
         millis: 0,
         denied: Some(false),
+        summary: None,
     }
 }
 

@@ -52,6 +52,43 @@ fn calls_that_change_things_run_one_by_one_in_their_order() {
 }
 
 #[test]
+fn a_tool_says_what_users_see_of_its_calls() {
+    run_with_timeout(async {
+        let asked = [
+            ("oracle", json!({"name": "Delphi"})),
+            ("nobody", json!({"url": "http://x"})),
+        ];
+        let server = ModelServer::start([calls(&asked), done()]);
+        let world = SessionFixture::new().await;
+        let (oracle, _log) = stubs::barrier_tool("oracle", ToolAccess::Reads, 1);
+        let tools = |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![oracle]);
+        let mut agent = world
+            .start_with(Wire::Anthropic.client(&server), tools)
+            .await;
+        assert_eq!(agent.prompt("Ask.").await, Outcome::Done);
+        let mut seen: Vec<String> = agent
+            .kinds()
+            .filter_map(|kind| match kind {
+                EventKind::ToolStarted { summary, .. } => Some(format!("started: {summary}")),
+                EventKind::ToolEnded { summary, .. } => {
+                    let summary = summary.as_ref().unwrap();
+                    Some(format!("ended: {summary}, {:?}", summary.detail))
+                }
+                _ => None,
+            })
+            .collect();
+        seen.sort();
+        let expect = [
+            "ended: nobody http://x, \"\"",
+            "ended: oracle Delphi, \"6 letters\"",
+            "started: oracle Delphi",
+        ];
+        assert_eq!(seen, expect);
+        agent.end().await;
+    });
+}
+
+#[test]
 fn a_read_sees_what_the_changes_before_it_did_and_no_others() {
     run_with_timeout(async {
         let add = |word: &str| ("bash", json!({"command": format!("echo {word} >> log")}));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use protocol::{Block, ToolDefinition};
+use protocol::{Block, CallSummary, ToolDefinition};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, mpsc};
 use tools::{Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
@@ -86,8 +86,8 @@ impl Tool for StubTool {
         self.access
     }
 
-    fn summary(&self, _: &Value) -> String {
-        self.definition.name.clone()
+    fn summary(&self, input: &Value) -> CallSummary {
+        CallSummary::generic(&self.definition.name, input)
     }
 
     fn run<'a>(
@@ -120,7 +120,10 @@ impl Tool for StubTool {
                 }
             }
             let _ = self.log.send(format!("end {name}"));
-            Ok(ToolOutput::text(format!("did {name}")))
+            Ok(ToolOutput {
+                detail: format!("{} letters", name.len()),
+                ..ToolOutput::text(format!("did {name}"))
+            })
         })
     }
 }

@@ -60,7 +60,7 @@ fn a_persons_files_outlive_the_undo_of_a_turn_that_died() {
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         agent.send(protocol::AgentCommand::prompt("Work.")).await;
         let sleeps = |kind: &EventKind| match kind {
-            EventKind::ToolStarted { summary, .. } => summary == "$ sleep 1000",
+            EventKind::ToolStarted { summary, .. } => summary.subject == "sleep 1000",
             _ => false,
         };
         agent.until(sleeps).await;

@@ -119,3 +119,62 @@ fn quoted(text: &str) -> String {
     }
     quoted.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use protocol::{CallKind, EVENT_VERSION, Stop, Usage};
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(kind: EventKind) -> Event {
+        Event {
+            v: EVENT_VERSION,
+            session: "20260315-120000-k3fd".parse().unwrap(),
+            seq: None,
+            time: Timestamp::UNIX_EPOCH,
+            kind,
+        }
+    }
+
+    #[test]
+    fn a_tool_that_nobody_knows_looks_right() {
+        let check = |summary: Option<CallSummary>, expect: &str| {
+            let events = [
+                event(EventKind::Replied {
+                    turn: 1,
+                    content: vec![Block::ToolUse {
+                        id: "a".into(),
+                        name: "oracle".into(),
+                        input: json!({"name": "Delphi"}),
+                    }],
+                    stop: Stop::ToolUse,
+                    broken_calls: Default::default(),
+                    usage: Usage::default(),
+                    cost: None,
+                    model: String::new(),
+                }),
+                event(EventKind::ToolEnded {
+                    call: "a".into(),
+                    name: "oracle".into(),
+                    content: vec![Block::text("It depends.")],
+                    is_error: false,
+                    kept: None,
+                    changes: Vec::new(),
+                    millis: 1,
+                    denied: Some(false),
+                    summary,
+                }),
+            ];
+            assert_eq!(
+                transcript(&events),
+                format!("{expect}\n\n  │ It depends.\n\n")
+            );
+        };
+        let summary = CallSummary::new(CallKind::Other, "ask", "the oracle");
+        check(Some(summary), "● ask the oracle");
+        // A session of an older release.
+        check(None, "● oracle Delphi");
+    }
+}

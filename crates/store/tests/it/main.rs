@@ -162,6 +162,7 @@ pub(crate) fn tool_ended(kept: Option<&str>) -> EventKind {
         changes: vec![],
         millis: 1,
         denied: Some(false),
+        summary: None,
     }
 }
 

@@ -66,7 +66,8 @@ fn only_tools_that_read_say_so() {
 fn summaries_are_one_line_for_a_person() {
     let tools = ToolSet::standard();
     let check = |tool: &str, input: Value, expect: &str| {
-        assert_eq!(tools.find(tool).unwrap().summary(&input), expect, "{input}");
+        let summary = tools.find(tool).unwrap().summary(&input);
+        assert_eq!(summary.to_string(), expect, "{input}");
     };
     check("bash", json!({"command": "cargo test"}), "$ cargo test");
     check(
@@ -78,7 +79,7 @@ fn summaries_are_one_line_for_a_person() {
     check(
         "plan",
         json!({"steps": [step("read", "done"), step("write", "active"), step("test", "pending")]}),
-        "plan, 1 of 3 done: write",
+        "plan 1 of 3 done: write",
     );
     let long = "x".repeat(5000);
     let summary = tools
@@ -86,7 +87,7 @@ fn summaries_are_one_line_for_a_person() {
         .unwrap()
         .summary(&json!({"command": long}));
     assert!(
-        summary.ends_with('…') && summary.chars().count() == 161,
+        summary.subject.ends_with('…') && summary.subject.chars().count() == 401,
         "{summary}"
     );
     check("bash", json!({"no": 1}), "bash");

@@ -103,7 +103,8 @@ fn a_job_is_killed_politely_or_not_with_all_it_started() {
         let job = start(&world, script, "up\n").await;
         let output = kill(job).await;
         assert_eq!(text(&output), "killed by signal 9 (SIGKILL)");
-        assert!(output.is_error);
+        // It ended as it was asked to.
+        assert!(!output.is_error);
         world.wait_until_idle().await;
         // Also kills processes that a command left behind.
         let says = world

@@ -1,10 +1,11 @@
 //! Calls, from the first piece of their input to their background jobs.
 
-use protocol::{BackgroundJob, CallId, Change, EventKind, Outcome};
+use protocol::{BackgroundJob, CallId, CallKind, CallSummary, Change, EventKind, Outcome};
 use serde_json::json;
 
-use super::{bash, call_reply, check, ended, lines, over, printed, started};
-use crate::samples::{self, began};
+use super::{bash, call_reply, check, ended, lines, over, page, printed, started};
+use crate::samples::{self, began, event};
+use crate::transcript::Transcript;
 
 #[test]
 fn calls_are_seen_from_their_first_letter_on() {
@@ -198,6 +199,30 @@ fn other_calls_end() {
         |  │ +12
         |  │ … 18 more lines",
     );
+}
+
+#[test]
+fn a_tool_that_nobody_knows_looks_right() {
+    let asked = call_reply("a", "oracle", json!({"name": "Delphi", "depth": 2}));
+    let summary = CallSummary::new(CallKind::Other, "ask", "the oracle of Delphi");
+    let mut over = ended("a", "oracle", "It depends.\nOn you.", false);
+    let EventKind::ToolEnded { summary: said, .. } = &mut over else {
+        unreachable!()
+    };
+    *said = Some(summary.with_detail("2 lines"));
+    check(
+        &[asked.clone(), over],
+        "
+        |✓ ask the oracle of Delphi · 2.3 s · 2 lines
+        |  │ It depends.
+        |  │ On you.",
+    );
+    // A session of an older release.
+    let mut old = Transcript::default();
+    for kind in [asked, ended("a", "oracle", "It depends.", false)] {
+        old.apply(&event(kind));
+    }
+    assert_eq!(page(&mut old), "✓ oracle Delphi · 2.3 s\n  │ It depends.");
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use protocol::{Block, CallId, EventKind, Outcome};
 use serde_json::json;
 
-use super::{
-    bash, call_reply, ended, lived, over, page, printed, said, started, text, thinking, words,
-};
+use super::{call_reply, ended, lived, over, page, printed, said, started, text, thinking, words};
 use crate::samples::{call, tool_started, turn, working_end, working_turn};
 
 fn check(events: &[EventKind]) {
