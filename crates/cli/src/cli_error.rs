@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use protocol::error_chain;
 use sandbox::SandboxError;
 use sandbox::request::RefusalKind;
 use store::StoreError;
@@ -41,8 +42,7 @@ impl CliError {
 
     /// An error with its causes.
     pub(crate) fn from_error(code: u8, error: &(dyn std::error::Error + 'static)) -> Self {
-        let chain: Vec<String> = causes(error).map(ToString::to_string).collect();
-        Self::new(code, chain.join(": "))
+        Self::new(code, error_chain(error))
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
@@ -79,12 +79,6 @@ impl CliError {
         }
         ExitCode::from(self.code)
     }
-}
-
-fn causes<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
 }
 
 impl From<StoreError> for CliError {

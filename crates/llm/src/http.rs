@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use protocol::root_cause;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Response, Url};
@@ -202,15 +203,11 @@ fn silent(limit: Duration) -> ModelError {
 
 /// Shows only the innermost cause: the outer ones repeat each other.
 fn network(what: impl Display, error: &reqwest::Error) -> ModelError {
-    let mut cause: &dyn Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
     let cause = match error.source() {
         // The error's own text would contain the URL.
         None if error.is_timeout() => "it took too long".to_owned(),
         None => "the request failed".to_owned(),
-        Some(_) => failure::clean_line(&cause.to_string()),
+        Some(_) => failure::clean_line(&root_cause(error)),
     };
     ModelError::new(ModelErrorKind::Network, format!("{what}: {cause}"))
 }

@@ -7,6 +7,7 @@
 mod approval;
 mod call_summary;
 mod command;
+mod error_chain;
 mod event;
 mod id;
 pub mod job;
@@ -18,6 +19,7 @@ pub use call_summary::{
     CallKind, CallSummary, ShownInput, ShownOutput, TELLING_ARGUMENTS, is_invisible, one_line,
 };
 pub use command::AgentCommand;
+pub use error_chain::{error_chain, root_cause};
 pub use event::{
     BackgroundJob, BudgetKind, Change, Checkpoint, EVENT_VERSION, Event, EventKind, Fork, Kept,
     Moment, Outcome, Spending, schema,

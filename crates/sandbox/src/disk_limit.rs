@@ -17,6 +17,7 @@ use walls::quota::ProjectQuota;
 
 use crate::backends::SandboxDescription;
 use crate::backends::native::is_initial_user_namespace;
+use crate::error_chain::error_chain;
 use crate::limits::{BYTES_PER_INODE, LimitEnforcer, LimitKind};
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
@@ -120,7 +121,7 @@ async fn set_quota(spec: &SandboxSpec) -> Option<ProjectQuota> {
         Ok(quota) => Some(quota),
         Err(reason) => {
             debug!(
-                reason = crate::doctor::chain(&reason),
+                reason = error_chain(&reason),
                 "workspace has no project quota"
             );
             None

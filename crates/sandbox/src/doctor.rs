@@ -16,6 +16,7 @@ use self::protections::{GuestView, is_required, protections};
 use crate::backend_config::BackendConfig;
 use crate::backends::{self, firecracker, microsandbox};
 use crate::error::SandboxError;
+use crate::error_chain::error_chain;
 use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
 use crate::limits::{LimitEnforcement, SandboxLimits};
@@ -102,7 +103,7 @@ pub async fn examine(mut spec: SandboxSpec) -> Diagnosis {
     let backend = spec.backend;
     match look(spec).await {
         Ok(diagnosis) => diagnosis,
-        Err(error) => Diagnosis::failed(backend, chain(&error), error.hint()),
+        Err(error) => Diagnosis::failed(backend, error_chain(&error), error.hint()),
     }
 }
 
@@ -260,16 +261,4 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
         notes: description.notes(),
         walls: description.walls,
     })
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::backends::{BoxFuture, RunningWalls, StartedBackend};
-use crate::error::SandboxError;
+use crate::error_chain::error_chain;
 use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
 use crate::recorder::AuditRecorder;
@@ -82,17 +81,6 @@ async fn with_guest_and_spec<F: Future<Output = ()> + Send>(
         let _ = driver.await;
     });
     sandbox(near, change).await
-}
-
-/// The text of an error and its causes.
-fn error_chain(error: &SandboxError) -> String {
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        said = format!("{said}: {cause}");
-        source = cause.source();
-    }
-    said
 }
 
 fn entry(path: usize) -> ListEntry {

@@ -14,6 +14,7 @@ mod connection_recorder;
 mod disk_limit;
 pub mod doctor;
 mod error;
+mod error_chain;
 mod exec;
 mod file_reader;
 mod guest_program;

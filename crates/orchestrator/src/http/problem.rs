@@ -5,10 +5,12 @@
 
 use std::error::Error;
 use std::io;
+use std::iter::successors;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use protocol::error_chain;
 use protocol::job::JobId;
 use serde::Serialize;
 use store::StoreError;
@@ -283,17 +285,11 @@ impl HttpProblem {
 
     /// Logs the full error, of which the client gets only the first message.
     pub(crate) fn failed(mut kind: ProblemKind, error: &(dyn Error + 'static)) -> Self {
-        let mut causes = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            if is_disk_full(error) {
-                kind = ProblemKind::DiskFull;
-            }
-            causes.push_str(": ");
-            causes.push_str(&error.to_string());
-            cause = error.source();
+        let mut causes = successors(error.source(), |&cause| cause.source());
+        if causes.any(is_disk_full) {
+            kind = ProblemKind::DiskFull;
         }
-        tracing::error!(error = causes, "request failed");
+        tracing::error!(error = error_chain(error), "request failed");
         Self::new(kind, error.to_string()).hint("the server's log says more")
     }
 

@@ -6,8 +6,9 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use super::{StartedBackend, start_named_backend};
-use crate::doctor::{self, chain, has_image};
+use crate::doctor::{self, has_image};
 use crate::error::SandboxError;
+use crate::error_chain::error_chain;
 use crate::probe_cache::ProbeCache;
 use crate::selection::{self, SelectionInput};
 use crate::spec::{Backend, SandboxSpec};
@@ -35,7 +36,7 @@ pub(super) async fn start_backend(
             }
             Err(error) if selection::is_backend_failure(&error) => {
                 let backend = choice.backend;
-                let why = chain(&error);
+                let why = error_chain(&error);
                 warn!(%backend, error = %why, "a backend did not start");
                 // An unenforced limit does not mean that the backend is broken.
                 let is_false = !matches!(error, SandboxError::Unenforced { .. });

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use sandbox::{Sandbox, SandboxSpec};
 
-use crate::scene::{Fixture, words};
+use crate::error_chain::error_chain;
+use crate::scene::Fixture;
 
 async fn check(scene: &Fixture, spec: SandboxSpec, expect: &str, hint: Option<&str>) {
     let error = match Sandbox::start(spec).await {
         Ok(_) => panic!("it started, without `{expect}`"),
         Err(error) => error,
     };
-    let said = words(&error);
+    let said = error_chain(&error);
     assert!(said.contains(expect), "`{expect}` is not in: {said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.len() < 400, "{said}");

@@ -12,6 +12,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod crash;
+#[path = "../../src/error_chain.rs"]
+mod error_chain;
 mod failures;
 mod machine;
 mod scene;

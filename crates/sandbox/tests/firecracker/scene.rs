@@ -8,6 +8,7 @@ use std::sync::{Arc, MutexGuard};
 use sandbox::{Backend, BackendConfig, ExecCommand, RootSpec, Sandbox, SandboxSpec};
 use tempfile::TempDir;
 
+use crate::error_chain::error_chain;
 use crate::machine::{MachineEvents, SimulatedMachines};
 
 pub(crate) struct Fixture {
@@ -58,7 +59,7 @@ impl Fixture {
 
     pub(crate) async fn start(&self) -> Sandbox {
         let started = Sandbox::start(self.spec("firecracker")).await;
-        started.unwrap_or_else(|error| panic!("{}", words(&error)))
+        started.unwrap_or_else(|error| panic!("{}", error_chain(&error)))
     }
 
     /// Leftovers in the cache of machines that ran.
@@ -142,17 +143,6 @@ pub(crate) async fn say(sandbox: &Sandbox, script: &str) -> String {
     let ran = ran.unwrap();
     assert!(ran.verdict.success(), "{ran:?}");
     String::from_utf8(ran.stdout).unwrap()
-}
-
-/// An error and its causes, as shown to users.
-pub(crate) fn words(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Copies a program that will be executed at once. Uses another process: while this one has the

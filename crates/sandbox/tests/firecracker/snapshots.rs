@@ -5,8 +5,9 @@ use std::os::unix::fs::MetadataExt;
 
 use sandbox::Sandbox;
 
+use crate::error_chain::error_chain;
 use crate::machine::REPORTED_KILLS;
-use crate::scene::{Fixture, say, words};
+use crate::scene::{Fixture, say};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_boots_once_and_every_other_begins_there() {
@@ -60,7 +61,7 @@ async fn a_snapshot_that_firecracker_refuses_is_thrown_away() {
     let inode = |path: &std::path::Path| fs::metadata(path.join("state")).unwrap().ino();
     let before = inode(&old[0]);
     let stale = Sandbox::start(scene.spec("firecracker-stale")).await;
-    let stale = stale.unwrap_or_else(|error| panic!("{}", words(&error)));
+    let stale = stale.unwrap_or_else(|error| panic!("{}", error_chain(&error)));
     assert_eq!(say(&stale, "echo booted").await, "booted\n");
     stale.end().await;
     assert_eq!(scene.machine_events().boots, 2);
@@ -90,7 +91,7 @@ async fn another_size_is_another_machine() {
     let mut small = scene.spec("firecracker");
     small.limits.memory = 256 << 20;
     let small = Sandbox::start(small).await;
-    let small = small.unwrap_or_else(|error| panic!("{}", words(&error)));
+    let small = small.unwrap_or_else(|error| panic!("{}", error_chain(&error)));
     small.end().await;
     assert_eq!(scene.machine_events().boots, 2);
     assert_eq!(scene.snapshots().len(), 2);

@@ -8,6 +8,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+#[path = "../../src/error_chain.rs"]
+mod error_chain;
 mod real;
 mod scene;
 mod stand_in;

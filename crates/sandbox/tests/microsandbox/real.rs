@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use sandbox::Sandbox;
 use serde_json::Value;
 
-use crate::scene::{Fixture, msb, words};
+use crate::error_chain::error_chain;
+use crate::scene::{Fixture, msb};
 
 fn ask(scene: &Fixture, arguments: &[&str]) -> Output {
     let home = scene.path("cache/microsandbox/home");
@@ -77,7 +78,7 @@ async fn msb_takes_what_it_is_told_and_its_own_error_is_one_line() {
             sandbox.end().await;
         }
         Err(error) => {
-            let said = words(&error);
+            let said = error_chain(&error);
             let begin = "cannot use the `microsandbox` backend: `msb` started no virtual machine: ";
             let cause = said.strip_prefix(begin).unwrap_or_else(|| panic!("{said}"));
             assert!(!cause.is_empty() && cause.len() < 300, "{said}");
@@ -95,7 +96,7 @@ async fn what_is_missing_is_named() {
     let scene = Fixture::new();
     let check = async |spec, expect: &str, hint: &str| {
         let error = Sandbox::start(spec).await.unwrap_err();
-        let (said, given) = (words(&error), error.hint().unwrap_or_default());
+        let (said, given) = (error_chain(&error), error.hint().unwrap_or_default());
         assert!(said.contains(expect), "{said}");
         assert!(given.contains(hint), "{given}");
         assert_eq!(said.lines().count(), 1, "{said}");

@@ -112,14 +112,3 @@ fn bundled(place: &Path) -> Option<PathBuf> {
         })
         .find(|program| program.exists())
 }
-
-/// An error and its causes, as shown to users.
-pub(crate) fn words(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use sandbox::{ExecCommand, Sandbox, SandboxSpec};
 
-use crate::scene::{Fixture, words};
+use crate::error_chain::error_chain;
+use crate::scene::Fixture;
 
 /// Accepts only the calls of the backend. `run` stores its arguments and holds the "machine" until
 /// its input ends; `exec` makes the mounts and runs the command there.
@@ -84,7 +85,7 @@ fn spec(scene: &Fixture) -> SandboxSpec {
 
 async fn start(spec: SandboxSpec) -> Sandbox {
     let started = Sandbox::start(spec).await;
-    started.unwrap_or_else(|error| panic!("{}", words(&error)))
+    started.unwrap_or_else(|error| panic!("{}", error_chain(&error)))
 }
 
 async fn run_script(sandbox: &Sandbox, script: &str) -> String {
@@ -172,7 +173,7 @@ async fn a_refusal_in_its_own_words() {
         provisions.machines.microsandbox = scene.script("refusing", msb);
         spec.provisions = provisions.into();
         let error = Sandbox::start(spec).await.unwrap_err();
-        let said = words(&error);
+        let said = error_chain(&error);
         assert!(said.contains(expect), "`{expect}` is not in: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(scene.leftovers().is_empty(), "{:?}", scene.leftovers());

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use protocol::error_chain;
 use thiserror::Error;
 use tokio::sync::mpsc::error::TryRecvError;
 
@@ -415,12 +416,4 @@ impl EventLoop<'_> {
         self.pace.mark_urgent();
         Ok(())
     }
-}
-
-/// An error and its sources on one line.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| {
-        format!("{text}: {source}")
-    })
 }

@@ -33,6 +33,7 @@ use crate::backends::machine::initramfs::Initramfs;
 use crate::backends::machine::size::MachineSize;
 use crate::backends::machine::step;
 use crate::error::SandboxError;
+use crate::error_chain::error_chain;
 use crate::spec::{Backend, SandboxSpec};
 
 /// Firecracker creates its socket in milliseconds.
@@ -160,7 +161,7 @@ pub(super) async fn start_machine(
         match restore(&mut vmm).await {
             Ok(ports) => return Ok((vmm, ports)),
             Err(error) => {
-                warn!(%key, error = %words(&error), "cannot use a snapshot; booting instead");
+                warn!(%key, error = %error_chain(&error), "cannot use a snapshot; booting instead");
                 vmm.end().await;
                 snapshots.forget(&key);
             }
@@ -174,17 +175,6 @@ pub(super) async fn start_machine(
             Err(step(Backend::Firecracker, "start a machine", error))
         }
     }
-}
-
-/// An error and its causes in one line.
-fn words(error: &BootError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Starts Firecracker with access to the files of a machine.
@@ -306,7 +296,7 @@ async fn boot(
     match store_snapshot(&api, room, snapshots, key).await {
         Ok(()) => debug!(%key, "snapshot stored"),
         // The machine works without a snapshot too; the next one boots again.
-        Err(error) => warn!(%key, error = %words(&error), "cannot store a snapshot"),
+        Err(error) => warn!(%key, error = %error_chain(&error), "cannot store a snapshot"),
     }
     let resume = api.set(VmState::Resumed);
     with_timeout(&mut watch, "resuming a machine", WAKE_TIMEOUT, resume).await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::job::JobId;
+use protocol::root_cause;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response};
@@ -133,7 +134,7 @@ impl ServerClient {
         let answer = timeout(RESPONSE_TIMEOUT, request.send())
             .await
             .map_err(|_| self.unreachable(&"it does not answer"))?
-            .map_err(|error| self.unreachable(&last_cause(&error)))?;
+            .map_err(|error| self.unreachable(&root_cause(&error)))?;
         if answer.status().is_success() {
             Ok(answer)
         } else {
@@ -158,11 +159,12 @@ impl ServerClient {
         let built = tokio::task::spawn_blocking(build).await;
         match built {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(error)) => Err(self.unreachable(&last_cause(&error))),
+            Ok(Err(error)) => Err(self.unreachable(&root_cause(&error))),
             Err(lost) => Err(self.unreachable(&lost)),
         }
     }
 
+    /// Of an HTTP error, `why` is only the root cause: the messages above it repeat each other.
     fn unreachable(&self, why: &dyn std::fmt::Display) -> CliError {
         let text = format!("cannot reach the server `{}`: {why}", self.address);
         CliError::new(REQUEST_FAILED, text)
@@ -175,15 +177,6 @@ fn key_header(key: &Setting) -> Result<HeaderValue, CliError> {
         .map_err(|_| CliError::usage("the server's key has invalid characters"))?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// Only the last cause is shown: those above it repeat each other.
-fn last_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 async fn read<T: DeserializeOwned>(answer: Response) -> Result<T, CliError> {
@@ -204,7 +197,7 @@ async fn read_body(mut answer: Response) -> Result<Vec<u8>, String> {
     loop {
         let chunk = timeout(RESPONSE_TIMEOUT, answer.chunk());
         let chunk = chunk.await.map_err(|_| "it timed out".to_owned())?;
-        match chunk.map_err(|error| last_cause(&error))? {
+        match chunk.map_err(|error| root_cause(&error))? {
             Some(_) if body.len() > MAX_RESPONSE_BYTES => return Err("it is too large".to_owned()),
             Some(chunk) => body.extend_from_slice(&chunk),
             None => return Ok(body),
