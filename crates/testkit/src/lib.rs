@@ -6,7 +6,7 @@
 //! tests and external programs, and a paused clock does not stop it. Tests wait for requests and
 //! hold streams at a [`StreamGate`]; they never sleep.
 //!
-//! [`EventStream`] reads the event stream of an orchestrator.
+//! [`EventStream`] reads the event stream of an orchestrator. [`run_with_timeout`] runs a test.
 //!
 //! A dev-dependency only: it panics on errors in a test, and the product must not use it.
 
@@ -20,6 +20,7 @@ mod gate;
 mod plan;
 mod replies;
 mod request_log;
+mod run_test;
 mod serve;
 mod server;
 mod settings;
@@ -31,5 +32,6 @@ pub use framing::{Chunking, Framing, LineEnding};
 pub use gate::StreamGate;
 pub use replies::Replies;
 pub use request_log::RecordedRequest;
+pub use run_test::run_with_timeout;
 pub use server::ModelServer;
 pub use settings::{Dialect, ModelServerSettings};

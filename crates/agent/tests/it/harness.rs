@@ -32,16 +32,7 @@ static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
 
 /// Runs a test, and fails it if it hangs.
 pub(crate) fn run_with_timeout(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            tokio::time::timeout(TEST_TIMEOUT, test)
-                .await
-                .expect("the test hangs");
-        });
+    testkit::run_with_timeout(TEST_TIMEOUT, test);
 }
 
 /// Workspace, store and id of a session.

@@ -57,21 +57,11 @@ pub(crate) fn run_test_with(
     change: impl FnOnce(&mut ServerConfig),
     test: impl AsyncFnOnce(&mut ServerScene),
 ) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            let played = async {
-                let mut scene = ServerScene::begin(change).await;
-                test(&mut scene).await;
-                scene.end().await;
-            };
-            tokio::time::timeout(TEST_TIMEOUT, played)
-                .await
-                .expect("the test timed out");
-        });
+    testkit::run_with_timeout(TEST_TIMEOUT, async {
+        let mut scene = ServerScene::begin(change).await;
+        test(&mut scene).await;
+        scene.end().await;
+    });
 }
 
 /// A configuration for tests, with short timeouts and generous limits.

@@ -13,6 +13,7 @@ use sandbox::{
 };
 use tempfile::TempDir;
 
+use crate::under_test::run_test::run_with_timeout;
 use crate::under_test::traces::Traces;
 use crate::under_test::{self, nature};
 
@@ -23,16 +24,7 @@ fn test_timeout() -> Duration {
 
 /// Runs a test to its end, or fails it after a timeout.
 pub(crate) fn within(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            tokio::time::timeout(test_timeout(), test)
-                .await
-                .expect("the test hangs");
-        });
+    run_with_timeout(test_timeout(), test);
 }
 
 /// Waits for a condition that has no event.

@@ -9,5 +9,7 @@
 mod ends;
 mod missing;
 mod pool;
+#[path = "../under_test/run_test.rs"]
+mod run_test;
 mod scene;
 mod snapshots;

@@ -13,22 +13,16 @@ use std::time::Duration;
 use sandbox::{Backend, BackendConfig, ExecCommand, Sandbox, SandboxSpec};
 use tempfile::TempDir;
 
+use crate::run_test::run_with_timeout;
+
 /// Timeout of a test: booting an emulated machine on a busy host is slow.
 const TEST_TIMEOUT: Duration = Duration::from_secs(500);
 
 const PROGRAMS: &[&str] = &["bash", "sh", "true", "cat", "date", "uname", "od", "head"];
 
+/// Runs a test with a timeout.
 pub(crate) fn within(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            tokio::time::timeout(TEST_TIMEOUT, test)
-                .await
-                .expect("the test hangs");
-        });
+    run_with_timeout(TEST_TIMEOUT, test);
 }
 
 /// Copies programs with the libraries that the loader reports.

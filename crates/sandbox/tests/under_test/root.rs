@@ -1,6 +1,6 @@
 //! The backend under test: `HOTCELL_TEST_BACKEND`, or `native`. The tests are the same for all of
 //! them; where backends differ on purpose, a function of [`nature`] says how. [`traces`] shows what
-//! the host sees of a sandbox, [`leftovers`] what it left there.
+//! the host sees of a sandbox, [`leftovers`] what it left there. [`run_test`] runs a test.
 //!
 //! | variable | means |
 //! |---|---|
@@ -14,6 +14,7 @@
 
 pub(crate) mod leftovers;
 pub(crate) mod nature;
+pub(crate) mod run_test;
 pub(crate) mod traces;
 
 use std::env;

@@ -26,16 +26,7 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Runs a test with a timeout.
 pub(crate) fn within(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            tokio::time::timeout(TEST_TIMEOUT, test)
-                .await
-                .expect("the test timed out");
-        });
+    testkit::run_with_timeout(TEST_TIMEOUT, test);
 }
 
 /// The data folder of consecutive servers.
