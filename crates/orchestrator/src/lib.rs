@@ -15,6 +15,7 @@ mod address_range;
 mod app;
 mod artifact;
 mod backup;
+mod blocking;
 mod breaker;
 mod changes;
 mod config;

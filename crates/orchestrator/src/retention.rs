@@ -24,12 +24,12 @@ use jiff::Timestamp;
 use protocol::job::{Job, JobId};
 use store::{JobStore, SessionStore, StoreError};
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::age_clock::AgeClock;
+use crate::blocking::run_blocking;
 use crate::config::Retention;
 use crate::folder::JobFolder;
 use crate::parts::chain;
@@ -209,13 +209,13 @@ impl RetentionTask {
         });
         if let Some(version) = version {
             let kept = folder.clone();
-            let kept = blocking(move || Ok(sizes::load_size(&kept, version))).await?;
+            let kept = run_blocking(move || Ok(sizes::load_size(&kept, version))).await?;
             if let Some(bytes) = kept {
                 return Ok(bytes);
             }
         }
         let measured = folder.clone();
-        let mut bytes = blocking(move || sizes::measure(&measured)).await?;
+        let mut bytes = run_blocking(move || sizes::measure(&measured)).await?;
         if let Some(session) = &job.session {
             bytes = bytes.saturating_add(self.store.size(session).await?.total());
         }
@@ -223,7 +223,7 @@ impl RetentionTask {
         let words = job.request.task.len().saturating_add(answer);
         bytes = bytes.saturating_add(words as u64);
         if let Some(version) = version {
-            blocking(move || {
+            run_blocking(move || {
                 sizes::store_size(&folder, version, bytes);
                 Ok(())
             })
@@ -242,14 +242,14 @@ pub(crate) async fn forget(
 ) -> Result<bool, RetentionError> {
     let folder = JobFolder::new(data, job.id);
     let (marked, session) = (folder.clone(), job.session.clone());
-    blocking(move || orphans::mark(&marked, session.as_ref())).await?;
+    run_blocking(move || orphans::mark(&marked, session.as_ref())).await?;
     if !jobs.forget(job.id, job.revision).await? {
         return Ok(false);
     }
     // Delete large files first: deleting the session needs free space, which a full disk lacks. The
     // marker is deleted last.
     let large = folder.clone();
-    blocking(move || {
+    run_blocking(move || {
         remove_tree(&large.workspace())?;
         match std::fs::remove_file(large.output()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -260,17 +260,11 @@ pub(crate) async fn forget(
     if let Some(session) = &job.session {
         orphans::delete_session(store, session).await?;
     }
-    blocking(move || remove_job_files(folder.path())).await?;
+    run_blocking(move || remove_job_files(folder.path())).await?;
     Ok(true)
 }
 
 /// Removes a job's folder, if it exists. Its contents are untrusted. Blocks.
 pub(crate) fn remove_job_files(folder: &Path) -> io::Result<()> {
     remove_tree(folder)
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
 }

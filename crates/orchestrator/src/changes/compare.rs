@@ -8,10 +8,10 @@ use std::path::Path;
 use nix::sys::stat::FileStat;
 use sha2::{Digest, Sha256};
 use store::{ContentHash, FileRecord, FileStamp, RecordedKind, SessionStore};
-use tokio::task::spawn_blocking;
 
 use super::describe::describe;
 use super::{ChangeKind, Changes, ChangesError, is_git_internal, not_compared};
+use crate::blocking::run_blocking;
 use crate::tree::{self, Kind, TreeLeaf, TreeVisit, UntrustedTree};
 
 /// Files that are scanned: as many as a checkpoint can have.
@@ -59,7 +59,7 @@ pub(super) async fn compare(
 ) -> Result<Changes, ChangesError> {
     let workspace = workspace.to_path_buf();
     let skipped = start.skipped.clone();
-    let found = blocking(move || {
+    let found = run_blocking(move || {
         let tree = UntrustedTree::open(&workspace)?;
         let found = find_candidates(&tree, &start)?;
         Ok((tree, found))
@@ -80,7 +80,7 @@ pub(super) async fn compare(
             }) if *size <= MAX_DIFF_FILE_BYTES => store.content(content).await?,
             _ => None,
         };
-        let (back, change) = blocking(move || {
+        let (back, change) = run_blocking(move || {
             let change = describe(&tree, candidate, old, room);
             Ok((tree, change))
         })
@@ -207,10 +207,4 @@ fn has_content(leaf: &TreeLeaf<'_>, content: &ContentHash) -> bool {
         }
     };
     hash().is_ok_and(|hash| hash == *content)
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
 }

@@ -15,7 +15,8 @@ use store::jobs::JobQuery;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{RetentionTask, blocking};
+use super::RetentionTask;
+use crate::blocking::run_blocking;
 
 /// File in the data folder: the last known time, and the seconds that the server has run since the
 /// clock jumped.
@@ -46,7 +47,7 @@ impl AgeClock {
     pub(super) async fn open(keeper: &RetentionTask) -> Self {
         let path = keeper.data.join(CLOCK_FILE);
         let file = path.clone();
-        let known = blocking(move || Ok(read(&file))).await.ok().flatten();
+        let known = run_blocking(move || Ok(read(&file))).await.ok().flatten();
         let known = match known {
             Some(known) => known,
             None => ClockState {
@@ -75,7 +76,7 @@ impl AgeClock {
         }
         let (path, known) = (self.path.clone(), self.known);
         // On failure the next start uses the newest job's time.
-        let _ = blocking(move || fs::write(path, known.line())).await;
+        let _ = run_blocking(move || fs::write(path, known.line())).await;
         self.known.last
     }
 }

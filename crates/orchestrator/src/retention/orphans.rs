@@ -11,7 +11,8 @@ use protocol::SessionId;
 use protocol::job::JobId;
 use store::{SessionStore, StoreError};
 
-use super::{ORPHAN_GRACE_PERIOD, RetentionError, blocking, remove_job_files};
+use super::{ORPHAN_GRACE_PERIOD, RetentionError, remove_job_files};
+use crate::blocking::run_blocking;
 use crate::folder::JobFolder;
 
 /// File in the folder of a job that is being deleted: the name of its session.
@@ -30,7 +31,7 @@ pub(super) fn mark(folder: &JobFolder, session: Option<&SessionId>) -> io::Resul
 /// The ids of all jobs that have a folder.
 pub(super) async fn job_folders(data: &Path) -> io::Result<Vec<JobId>> {
     let jobs = data.join("jobs");
-    blocking(move || {
+    run_blocking(move || {
         let entries = match fs::read_dir(&jobs) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -54,7 +55,7 @@ pub(super) async fn remove_orphan(
     now: Timestamp,
 ) -> Result<(), RetentionError> {
     let path = folder.path().to_path_buf();
-    let (session, is_old) = blocking(move || {
+    let (session, is_old) = run_blocking(move || {
         let mark = fs::read_to_string(path.join(DELETION_MARKER)).ok();
         Ok((mark, is_old(&path, now)?))
     })
@@ -69,13 +70,13 @@ pub(super) async fn remove_orphan(
         }
     }
     let path = folder.path().to_path_buf();
-    Ok(blocking(move || remove_job_files(&path)).await?)
+    Ok(run_blocking(move || remove_job_files(&path)).await?)
 }
 
 /// Removes old uploads that were not used for a job.
 pub(super) async fn uploads(data: &Path, now: Timestamp) -> io::Result<()> {
     let uploads = data.join("uploads");
-    blocking(move || {
+    run_blocking(move || {
         let entries = match fs::read_dir(&uploads) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries?,
