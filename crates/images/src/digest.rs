@@ -2,7 +2,7 @@
 //!
 //! Entry types: [`Digest`], [`HashingStream`].
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::str::FromStr;
 
@@ -33,11 +33,7 @@ impl Digest {
     }
 
     pub(crate) fn from_hash(hash: Sha256) -> Self {
-        let mut text = SHA256_PREFIX.to_owned();
-        for byte in hash.finalize() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
+        Self(format!("{SHA256_PREFIX}{}", hex::encode(hash.finalize())))
     }
 
     /// From hex digits without the prefix.

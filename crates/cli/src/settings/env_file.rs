@@ -50,7 +50,7 @@ impl EnvFile {
         Ok(Some(Self {
             path: path.to_owned(),
             location: Self::location_of(path).map_err(|error| error.to_string())?,
-            sha256: hex(&Sha256::digest(&text)),
+            sha256: hex::encode(Sha256::digest(&text)),
             values,
             refused,
         }))
@@ -71,10 +71,6 @@ impl EnvFile {
         let names: Vec<&str> = self.values.keys().map(String::as_str).collect();
         names.join(", ")
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 type ParsedEnv = (BTreeMap<String, String>, Vec<String>);

@@ -39,9 +39,7 @@ impl<W: Write> HashingSink<W> {
             return Err(error);
         }
         self.inner.flush()?;
-        let hash = self.hash.finalize();
-        let hexadecimal = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((self.written, hexadecimal))
+        Ok((self.written, hex::encode(self.hash.finalize())))
     }
 }
 

@@ -61,10 +61,7 @@ fn check_zip(zip: &Path, artifact: &Artifact) {
     let bytes = fs::read(zip).unwrap();
     assert_eq!(bytes.len() as u64, artifact.bytes);
     use sha2::Digest;
-    let hash: String = sha2::Sha256::digest(&bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hex::encode(sha2::Sha256::digest(&bytes));
     assert_eq!(hash, artifact.sha256);
     let mut archive = ZipArchive::new(File::open(zip).unwrap()).unwrap();
     let mut files = 0;

@@ -77,12 +77,7 @@ fn file(name: &str, request: &Request) -> Response {
         let text = format!("there is no `{name}`");
         return HttpProblem::new(ProblemKind::NotHere, text).into_response();
     };
-    let hash: String = asset
-        .hash
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hex::encode(&asset.hash[..16]);
     let tag = HeaderValue::try_from(format!("\"{hash}\"")).expect("a hash is hexadecimal");
     let known = request.headers().get(header::IF_NONE_MATCH);
     let mut response = if known.is_some_and(|known| matches(known, &tag)) {

@@ -187,6 +187,5 @@ fn is_not_public(error: &reqwest::Error) -> bool {
 pub(super) fn sign(secret: &[u8], body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key can have any length");
     mac.update(body);
-    let code = mac.finalize().into_bytes();
-    code.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(mac.finalize().into_bytes())
 }

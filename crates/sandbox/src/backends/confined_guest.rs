@@ -81,10 +81,7 @@ pub(crate) fn guest_digest() -> String {
         .get_or_init(|| {
             use sha2::Digest;
             let digest = sha2::Sha256::digest(GUEST_PROGRAM);
-            digest[..12]
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect()
+            hex::encode(&digest[..12])
         })
         .clone()
 }

@@ -69,8 +69,5 @@ pub(crate) fn stamp(path: &Path) -> String {
 pub(crate) fn key(lines: &[String]) -> String {
     use sha2::Digest;
     let digest = sha2::Sha256::digest(lines.join("\n"));
-    digest[..12]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&digest[..12])
 }

@@ -65,10 +65,7 @@ pub(super) fn fingerprint(backend: Backend, provisions: &BackendConfig) -> Strin
         }
     }
     let digest = sha2::Sha256::digest(facts.as_bytes());
-    digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&digest[..16])
 }
 
 fn read_trimmed(file: &str) -> String {

@@ -106,7 +106,9 @@ impl SessionStore {
         };
         match bytes {
             Some(bytes) if Sha256::digest(&bytes)[..] != hash.0 => {
-                Err(StoreError::DamagedContent { hash: to_hex(hash) })
+                Err(StoreError::DamagedContent {
+                    hash: hex::encode(hash.0),
+                })
             }
             bytes => Ok(bytes),
         }
@@ -200,19 +202,9 @@ fn hex_json_list<'a>(hashes: impl IntoIterator<Item = &'a ContentHash>) -> Strin
             list.push(',');
         }
         list.push('"');
-        list.push_str(&to_hex(hash));
+        list.push_str(&hex::encode(hash.0));
         list.push('"');
     }
     list.push(']');
     list
-}
-
-fn to_hex(hash: &ContentHash) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| DIGITS[usize::from(value & 15)] as char;
-    let digits = hash
-        .0
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
-    digits.collect()
 }

@@ -172,11 +172,7 @@ fn digest(folder: &Path, owner: u32, detail: DigestDetail) -> io::Result<String>
             }
         }
     }
-    let digest = digest.finalize();
-    Ok(digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hex::encode(&digest.finalize()[..16]))
 }
 
 /// Packs a folder as a tar in which everything belongs to one user. Skips devices and sockets, and
