@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use strsim::osa_distance;
 use thiserror::Error;
 
 /// A row of the table of commands.
@@ -151,30 +152,10 @@ impl SlashCommand {
 pub fn nearest(word: &str) -> Option<&'static str> {
     let distances = SLASH_COMMANDS
         .iter()
-        .map(|known| (edit_distance(word, known.name), known.name));
+        .map(|known| (osa_distance(word, known.name), known.name));
     let (distance, name) = distances.min()?;
     let begins = !word.is_empty() && (name.starts_with(word) || word.starts_with(name));
     (distance <= 2 && distance < name.len() - 1 || begins).then_some(name)
-}
-
-/// Edit distance: insertions, deletions, substitutions and swaps of neighbours.
-fn edit_distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
-    for (down, letter) in one.iter().enumerate() {
-        let above = &rows[down];
-        let mut row = vec![down + 1];
-        for (right, against) in other.iter().enumerate() {
-            let changed = above[right] + usize::from(letter != against);
-            let mut least = changed.min(above[right + 1] + 1).min(row[right] + 1);
-            if down > 0 && right > 0 && *letter == other[right - 1] && one[down - 1] == *against {
-                least = least.min(rows[down - 1][right - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]
