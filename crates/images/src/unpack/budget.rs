@@ -3,7 +3,7 @@
 //! Entry types: [`UnpackLimits`] for callers of the crate, [`UnpackBudget`] and [`unpacked`] inside it.
 
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
@@ -81,12 +81,16 @@ pub(crate) fn unpacked<'a, R: Read + 'a>(
     budget: &UnpackBudget,
 ) -> io::Result<Box<dyn Read + 'a>> {
     let taken = Rc::new(Cell::new(0));
-    let counted = CountingReader {
+    let mut counted = CountingReader {
         inner: packed,
         taken: Rc::clone(&taken),
     };
-    let mut packed = BufReader::with_capacity(1 << 16, counted);
-    let unpacked: Box<dyn Read + 'a> = match packing(packed.fill_buf()?) {
+    // One read may return fewer bytes than the magic has.
+    let mut start = Vec::new();
+    counted.by_ref().take(4).read_to_end(&mut start)?;
+    let compression = packing(&start);
+    let packed = BufReader::with_capacity(1 << 16, Cursor::new(start).chain(counted));
+    let unpacked: Box<dyn Read + 'a> = match compression {
         Compression::Gzip => Box::new(MultiGzDecoder::new(packed)),
         Compression::Zstd => Box::new(ZstdFrames::new(packed)),
         Compression::None => Box::new(packed),
@@ -199,5 +203,43 @@ impl<R: Read> Read for LimitedReader<R> {
             return Err(UnpackError::Bomb(ratio).into_io());
         }
         Ok(length as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::Write;
+
+    use flate2::Compression as GzipLevel;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    /// Returns one byte for each read.
+    struct OneByteReader<'a>(&'a [u8]);
+
+    impl Read for OneByteReader<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = buffer.len().min(1);
+            self.0.read(&mut buffer[..length])
+        }
+    }
+
+    #[test]
+    fn compression_is_detected_however_short_the_reads_are() {
+        let mut encoder = GzEncoder::new(Vec::new(), GzipLevel::fast());
+        encoder.write_all(b"content").unwrap();
+        let gzip = encoder.finish().unwrap();
+        // A frame with one raw block.
+        let zstd = b"\x28\xb5\x2f\xfd\x20\x07\x39\0\0content";
+        for stream in [&gzip[..], zstd, b"content"] {
+            let budget = UnpackBudget::new(UnpackLimits::default());
+            let mut content = String::new();
+            let mut reader = unpacked(OneByteReader(stream), &budget).unwrap();
+            reader.read_to_string(&mut content).unwrap();
+            assert_eq!(content, "content");
+        }
     }
 }
