@@ -18,6 +18,8 @@ const MAX_EXTENSION_BYTES: u64 = 1 << 20;
 /// The maximum number of pieces of a sparse file.
 const MAX_SPARSE_PIECES: usize = 1 << 16;
 
+const INVALID_SIZE: UnpackError = UnpackError::Malformed("a header has an invalid size");
+
 /// An entry of a tar.
 #[derive(Debug)]
 pub(crate) struct TarEntry {
@@ -203,7 +205,7 @@ impl<R: Read> TarReader<R> {
         if self.is_over {
             return Ok(None);
         }
-        let rest = self.content + self.padding;
+        let rest = self.unread_blocks()?;
         self.skip(rest)?;
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
@@ -226,9 +228,7 @@ impl<R: Read> TarReader<R> {
         if header.cksum().ok() != Some(checksum(header.as_bytes())) {
             return Err(UnpackError::Malformed("the checksum of a header is wrong"));
         }
-        let size = header
-            .entry_size()
-            .map_err(|_| UnpackError::Malformed("a header has an invalid size"))?;
+        let size = header.entry_size().map_err(|_| INVALID_SIZE)?;
         self.expect_content(match header.entry_type() {
             // Some programs write a size for these, but no content.
             EntryType::Symlink
@@ -245,6 +245,12 @@ impl<R: Read> TarReader<R> {
     fn expect_content(&mut self, size: u64) {
         self.content = size;
         self.padding = size.wrapping_neg() % TAR_BLOCK_BYTES as u64;
+    }
+
+    /// The unread bytes of the current entry with its padding.
+    fn unread_blocks(&self) -> Result<u64, UnpackError> {
+        let rest = self.content.checked_add(self.padding);
+        rest.ok_or(INVALID_SIZE)
     }
 
     /// Reads the content of an extension header, which describes the entry after it.
@@ -280,10 +286,10 @@ impl<R: Read> TarReader<R> {
 impl<R: Read + io::Seek> TarReader<R> {
     /// Seeks past the content of the current entry.
     pub(crate) fn skip_content(&mut self) -> Result<(), UnpackError> {
-        let jumped = i64::try_from(self.content + self.padding)
-            .map_err(|_| UnpackError::Malformed("a header has an invalid size"))?;
+        let rest = self.unread_blocks()?;
+        let jumped = i64::try_from(rest).map_err(|_| INVALID_SIZE)?;
         self.stream.seek_relative(jumped)?;
-        self.offset += self.content + self.padding;
+        self.offset += rest;
         (self.content, self.padding) = (0, 0);
         Ok(())
     }
@@ -322,4 +328,38 @@ fn trim_nuls(mut name: Vec<u8>) -> Vec<u8> {
         name.pop();
     }
     name
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn entry(kind: EntryType, content: &[u8]) -> Vec<u8> {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        header.set_cksum();
+        let mut bytes = [&header.as_bytes()[..], content].concat();
+        bytes.resize(bytes.len().next_multiple_of(TAR_BLOCK_BYTES), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_size_whose_padding_overflows_is_refused() {
+        let size = entry(EntryType::XHeader, b"29 size=18446744073709551615\n");
+        let stream = [size, entry(EntryType::Directory, b"")].concat();
+        let mut reader = TarReader::new(io::Cursor::new(&stream));
+        assert_eq!(
+            reader.next_entry().unwrap().unwrap().kind,
+            TarEntryKind::Folder
+        );
+        for result in [reader.next_entry().map(drop), reader.skip_content()] {
+            let error = result.unwrap_err().to_string();
+            assert_eq!(error, "it is not a whole tar: a header has an invalid size");
+        }
+    }
 }
