@@ -42,12 +42,16 @@ pub(crate) fn sniff(bytes: &[u8], ended: bool) -> SniffedProtocol {
 }
 
 fn sniff_http(bytes: &[u8], ended: bool) -> SniffedProtocol {
-    let is_too_long = bytes.len() >= MAX_FIRST_LINE_BYTES;
+    let is_cut = bytes.len() >= MAX_FIRST_LINE_BYTES;
+    // Later bytes must not matter, or the result would depend on how many arrive at once.
+    let bytes = &bytes[..bytes.len().min(MAX_FIRST_LINE_BYTES)];
     // Servers skip empty lines before a request, and some of them blanks.
     let start = bytes.iter().take_while(|&&byte| is_blank(byte)).count();
     let mut lines = bytes[start..].split(|&byte| byte == b'\n');
     let line = lines.next().unwrap_or_default();
-    let has_ended = ended || lines.next().is_some();
+    let is_whole = lines.next().is_some();
+    let is_too_long = is_cut && !is_whole;
+    let has_ended = ended || is_whole;
 
     let method = line.iter().take_while(|&&byte| is_token(byte)).count();
     let Some(&after_method) = line.get(method) else {
@@ -256,6 +260,14 @@ mod tests {
                 SniffedProtocol::Http,
                 "{length}"
             );
+        }
+    }
+
+    #[test]
+    fn bytes_after_the_first_line_do_not_matter() {
+        for line in ["PING\r\n", "SET a b\n"] {
+            let long = [line.as_bytes(), &[b'a'; MAX_FIRST_LINE_BYTES]].concat();
+            assert_eq!(sniff(&long, false), SniffedProtocol::Other, "{line:?}");
         }
     }
 
