@@ -105,15 +105,22 @@ fn parse_csi(bytes: &[u8]) -> ParsedSequence {
         _ => {}
     }
     let is_parameter = |byte: &u8| (0x20..0x40).contains(byte);
-    let length = body.iter().take_while(|byte| is_parameter(byte)).count();
+    let length = count_while(body, is_parameter);
     let parameters = str::from_utf8(&body[..length]).unwrap_or_default();
     match body.get(length) {
-        None if length > MAX_SEQUENCE_BYTES => ParsedSequence::Done(2 + length, None),
+        _ if length > MAX_SEQUENCE_BYTES => ParsedSequence::Done(2 + length, None),
         None => ParsedSequence::Unfinished,
         Some(last @ 0x40..=0x7e) => interpret_csi(3 + length, parameters, *last),
         // Interrupted by another sequence, which is parsed next.
         Some(_) => ParsedSequence::Done(2 + length, None),
     }
+}
+
+/// Counts the first bytes that belong to a sequence. Stops one byte above [`MAX_SEQUENCE_BYTES`], so
+/// that a longer sequence ends at the same byte however many have arrived.
+fn count_while(bytes: &[u8], is_inside: impl Fn(&u8) -> bool) -> usize {
+    let bounded = bytes.iter().take(MAX_SEQUENCE_BYTES + 1);
+    bounded.take_while(|byte| is_inside(byte)).count()
 }
 
 fn interpret_csi(length: usize, parameters: &str, last: u8) -> ParsedSequence {
@@ -181,9 +188,9 @@ fn parse_colour_answer(body: &[u8]) -> ColourAnswer {
         return ColourAnswer::Other;
     }
     let is_inside = |byte: &u8| byte.is_ascii_hexdigit() || b";:/rgba".contains(byte);
-    let length = body.iter().take_while(|byte| is_inside(byte)).count();
+    let length = count_while(body, is_inside);
     let end = match (body.get(length), body.get(length + 1)) {
-        (None, _) if length > MAX_SEQUENCE_BYTES => return ColourAnswer::Other,
+        _ if length > MAX_SEQUENCE_BYTES => return ColourAnswer::Other,
         (None, _) | (Some(&ESCAPE), None) => return ColourAnswer::Unfinished,
         (Some(7), _) => 1,
         (Some(&ESCAPE), Some(b'\\')) => 2,

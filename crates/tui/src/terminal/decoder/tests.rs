@@ -194,6 +194,22 @@ fn half_an_answer_is_given_back_as_keys() {
     assert!(decoder.expects_answer());
 }
 
+#[test]
+fn a_sequence_that_is_too_long_ends_at_the_same_byte_however_it_is_split() {
+    let digits = "1".repeat(200);
+    for bytes in [format!("\x1b[{digits}A"), format!("\x1b]11;{digits}\x07")] {
+        let mut whole = InputDecoder::default();
+        let mut split = InputDecoder::default();
+        whole.expect_colour();
+        split.expect_colour();
+        whole.feed(bytes.as_bytes());
+        for byte in bytes.as_bytes() {
+            split.feed(&[*byte]);
+        }
+        assert_eq!(decode_all(&mut whole), decode_all(&mut split), "{bytes:?}");
+    }
+}
+
 proptest! {
     /// The result does not depend on where the bytes are cut, and no input panics.
     #[test]
