@@ -1,7 +1,7 @@
 # `make help` lists what can be made.
 
 PREFIX ?= /usr/local
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 20
 SOAK_CALLS ?= 10000
 
 # The documentation is for those who work on the code: it shows private items and may link to them.
@@ -37,6 +37,8 @@ test-real-model: ## test the model clients with a real, small model; fetches it 
 check: ## formatting, lints, documentation, layers, headers, names, sizes and commit subjects
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	CUSTOM_LIBFUZZER_PATH=/not/linked/libfuzzer.a cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 	RUSTDOCFLAGS="$(DOC_LINTS)" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	@scripts/check-layers
 	@scripts/check-headers
@@ -58,7 +60,7 @@ soak: ## SOAK_CALLS (10000) commands with random kills of every process of a san
 	SOAK_CALLS=$(SOAK_CALLS) cargo test --release --locked --package cli --test soak
 
 .PHONY: fuzz
-fuzz: ## fuzz what reads the guest's bytes, FUZZ_SECONDS (60) for each target
+fuzz: ## fuzz what reads untrusted bytes, FUZZ_SECONDS (20) for each target
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 .PHONY: screenshots

@@ -3,22 +3,14 @@
 
 #![no_main]
 
+use hotcell_fuzz::split;
 use libfuzzer_sys::fuzz_target;
 use link::frame::{Frame, FrameDecoder, FrameError, HEADER_LEN, MAX_PAYLOAD};
 
 fuzz_target!(|input: (Vec<u8>, Vec<u16>)| {
     let (wire, cuts) = input;
-    let whole = decode(&mut std::iter::once(&wire[..]));
-    let mut rest = &wire[..];
-    let mut cuts = cuts.iter().map(|cut| usize::from(*cut));
-    let mut pieces = std::iter::from_fn(|| {
-        let cut = cuts.next().unwrap_or(usize::MAX).min(rest.len());
-        let (piece, after) = rest.split_at(cut);
-        let is_done = rest.is_empty() && piece.is_empty();
-        rest = after;
-        (!is_done).then_some(piece)
-    });
-    assert_eq!(whole, decode(&mut pieces));
+    let whole = decode(&[&wire]);
+    assert_eq!(whole, decode(&split(&wire, &cuts)));
 
     // What was decoded is what was sent.
     let mut sent = Vec::new();
@@ -29,7 +21,7 @@ fuzz_target!(|input: (Vec<u8>, Vec<u16>)| {
     assert!(wire.starts_with(&sent));
 });
 
-fn decode<'a>(pieces: &mut dyn Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option<FrameError>) {
+fn decode(pieces: &[&[u8]]) -> (Vec<Frame>, Option<FrameError>) {
     let mut decoder = FrameDecoder::default();
     let mut frames = Vec::new();
     for piece in pieces {
