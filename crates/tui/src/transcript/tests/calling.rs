@@ -99,24 +99,24 @@ fn commands_end() {
         |✗ $ make · cut off
         |! interrupted",
     );
-    // A killed job counts as success for the kill call; a failed kill does not.
-    let kill = |output: &str| {
+    // The tool reports a killed job as a success, and a failed kill not.
+    let kill = |output: &str, is_error| {
         let input = json!({"job": 1, "action": "kill"});
-        let ended = ended("a", "bash_job", output, true);
+        let ended = ended("a", "bash_job", output, is_error);
         [call_reply("a", "bash_job", input), ended]
     };
     check(
-        &kill("killed by signal 15 (SIGTERM)"),
+        &kill("killed by signal 15 (SIGTERM)", false),
         "|✓ kill job 1 · 2.3 s · killed by signal 15 (SIGTERM)",
     );
     check(
-        &kill("bye\nexit code: 8"),
+        &kill("bye\nexit code: 8", false),
         "
         |✓ kill job 1 · 2.3 s · exit code 8
         |  │ bye",
     );
     check(
-        &kill("there is no job 1"),
+        &kill("there is no job 1", true),
         "
         |✗ kill job 1 · 2.3 s
         |  │ there is no job 1",
