@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures_util::StreamExt;
-use protocol::{EventKind, Outcome};
+use protocol::{EventKind, Outcome, ShownOutput};
 use sandbox::SandboxError;
 use tracing::warn;
 
@@ -111,6 +111,7 @@ impl Session {
         self.sandbox(Some(reason)).await?;
         for mut ended in lost.calls {
             ended.output = error_output(text.clone());
+            ended.summary.output = ShownOutput::Text;
             round.record(&mut self.scribe, ended).await?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
-use protocol::{BackgroundJob, Block, CallId, CallSummary, EventKind};
+use protocol::{BackgroundJob, Block, CallId, CallSummary, EventKind, ShownOutput};
 use sandbox::{Sandbox, SandboxError};
 use tokio_util::sync::CancellationToken;
 use tools::{OutputStore, ToolAccess, ToolContext, ToolError, ToolOutput, ToolSet};
@@ -88,8 +88,12 @@ impl ToolRunner<'_> {
         let begun = Instant::now();
         let outcome = match permitted {
             Ok(()) => self.execute(call, &summary).await,
-            Err(why) => Ok(error_output(why)),
+            Err(why) => Err(ToolError::Refused(why)),
         };
+        // A text that is not the tool's own is shown as it is.
+        let shown = outcome
+            .as_ref()
+            .map_or(ShownOutput::Text, |_| summary.output);
         let (output, broke) = match outcome {
             Ok(output) => (output, None),
             Err(ToolError::Broken(error)) => (ToolOutput::default(), Some(error)),
@@ -100,6 +104,7 @@ impl ToolRunner<'_> {
             call: call.id.clone(),
             summary: CallSummary {
                 job: output.job,
+                output: shown,
                 ..summary.with_detail(detail)
             },
             output,
@@ -125,7 +130,7 @@ impl ToolRunner<'_> {
         summary: &CallSummary,
     ) -> Result<ToolOutput, ToolError> {
         if let Some(why) = &call.broken {
-            return Ok(error_output(format!("Not run: {why}")));
+            return Err(ToolError::Refused(format!("Not run: {why}")));
         }
         let Some(tool) = self.tools.find(&call.name) else {
             let names: Vec<&str> = self.tools.names().collect();
@@ -137,7 +142,7 @@ impl ToolRunner<'_> {
             return Err(ToolError::Refused(text));
         };
         if self.stop.is_cancelled() {
-            return Ok(error_output("Not run: the user interrupted the turn."));
+            return Err(refused("Not run: the user interrupted the turn."));
         }
         self.teller
             .tell(EventKind::ToolStarted {
@@ -176,10 +181,14 @@ impl ToolRunner<'_> {
         tokio::select! {
             biased;
             outcome = tool.run(call.input.clone(), context) => outcome,
-            () = stopped => Ok(error_output("Interrupted by the user before it ended.")),
+            () = stopped => Err(refused("Interrupted by the user before it ended.")),
             never = live.send_pending() => match never {},
         }
     }
+}
+
+fn refused(text: &str) -> ToolError {
+    ToolError::Refused(text.to_owned())
 }
 
 pub(crate) fn error_output(text: impl Into<String>) -> ToolOutput {

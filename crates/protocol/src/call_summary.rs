@@ -11,6 +11,7 @@ use serde_json::Value;
 const MAX_VERB_CHARS: usize = 60;
 const MAX_SUBJECT_CHARS: usize = 400;
 const MAX_DETAIL_CHARS: usize = 80;
+const MAX_LANGUAGE_CHARS: usize = 80;
 
 /// Arguments that tell what a call is about, for calls whose tool has said nothing.
 pub const TELLING_ARGUMENTS: [&str; 8] = [
@@ -108,7 +109,12 @@ impl CallSummary {
     }
 
     #[must_use]
-    pub fn show_input(self, input: ShownInput) -> Self {
+    pub fn show_input(self, mut input: ShownInput) -> Self {
+        if let ShownInput::Argument { language, .. } = &mut input {
+            // The end of a file name tells its language.
+            let surplus = language.chars().count().saturating_sub(MAX_LANGUAGE_CHARS);
+            *language = language.chars().skip(surplus).collect();
+        }
         Self { input, ..self }
     }
 
@@ -180,6 +186,14 @@ mod tests {
         assert_eq!(summary.subject.chars().count(), MAX_SUBJECT_CHARS + 1);
         let summary = summary.with_detail(&"y\n".repeat(100));
         assert_eq!(summary.detail.chars().count(), MAX_DETAIL_CHARS + 1);
+        let summary = summary.show_input(ShownInput::Argument {
+            name: "content".to_owned(),
+            language: format!("{}.rs", "z".repeat(900)),
+        });
+        let ShownInput::Argument { language, .. } = summary.input else {
+            unreachable!()
+        };
+        assert!(language.len() == MAX_LANGUAGE_CHARS && language.ends_with("z.rs"));
     }
 
     #[test]
