@@ -149,7 +149,7 @@ impl fmt::Display for LimitEnforcer {
             Self::Vm => "virtual machine",
             Self::ProjectQuota => "project quota",
             Self::BoundedFileSystem => "bounded file system",
-            Self::Scan => "scan (growth of the file system at least every 50 ms)",
+            Self::Scan => "scan (growth of the file system every 50 ms)",
             Self::Guest => "guest",
             Self::GuestAndSupervisor => "guest and supervisor",
             Self::GuestAndEngine => "guest and container engine",
