@@ -157,7 +157,7 @@ impl<'a> CallRound<'a> {
                 changes: ended.output.changes,
                 millis: ended.millis,
                 denied: Some(ended.denied),
-                summary: Some(ended.summary),
+                summary: Some(Box::new(ended.summary)),
             })
             .await
     }

@@ -149,7 +149,7 @@ impl ToolRunner<'_> {
                 call: call.id.clone(),
                 name: call.name.clone(),
                 input: call.input.clone(),
-                summary: summary.clone(),
+                summary: Box::new(summary.clone()),
             })
             .await;
         let live = LiveOutput::new(self.teller, &call.id);

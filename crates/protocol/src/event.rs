@@ -132,7 +132,7 @@ pub enum EventKind {
         call: CallId,
         name: String,
         input: Value,
-        summary: CallSummary,
+        summary: Box<CallSummary>,
     },
     /// Output of a running tool. Not sanitised: it comes from the sandbox.
     ToolOutput {
@@ -155,7 +155,7 @@ pub enum EventKind {
         millis: u64,
         /// Absent from sessions of older releases.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        summary: Option<CallSummary>,
+        summary: Option<Box<CallSummary>>,
         /// Whether the call was not run because a rule or the user denied it. Absent from sessions
         /// of older releases, where only the result's text says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]

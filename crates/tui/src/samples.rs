@@ -142,7 +142,7 @@ pub(crate) fn tool_started(id: &str, name: &str, input: Value) -> EventKind {
     EventKind::ToolStarted {
         call: CallId::from(id),
         name: name.into(),
-        summary: summary(name, &input),
+        summary: Box::new(summary(name, &input)),
         input,
     }
 }
@@ -227,7 +227,7 @@ impl Summarizer {
             } => {
                 let input = self.inputs.get(call).unwrap_or(&Value::Null);
                 let output: String = content.iter().filter_map(Block::as_text).collect();
-                *ended = Some(end_summary(summary(name, input), &output));
+                *ended = Some(Box::new(end_summary(summary(name, input), &output)));
             }
             _ => {}
         }

@@ -15,7 +15,7 @@ pub(crate) fn transcript(events: &[Event]) -> String {
             call,
             summary: Some(summary),
             ..
-        } => Some((call, summary)),
+        } => Some((call, summary.as_ref())),
         _ => None,
     });
     let summaries = summaries.collect();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_nobody_knows_looks_right() {
-        let check = |summary: Option<CallSummary>, expect: &str| {
+        let check = |summary: Option<Box<CallSummary>>, expect: &str| {
             let events = [
                 event(EventKind::Replied {
                     turn: 1,
@@ -173,7 +173,7 @@ mod tests {
             );
         };
         let summary = CallSummary::new(CallKind::Other, "ask", "the oracle");
-        check(Some(summary), "● ask the oracle");
+        check(Some(Box::new(summary)), "● ask the oracle");
         // A session of an older release.
         check(None, "● oracle Delphi");
     }

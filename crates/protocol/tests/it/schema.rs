@@ -106,7 +106,7 @@ fn examples() -> Vec<EventKind> {
             call: "c".into(),
             name: "bash".into(),
             input: json!({}),
-            summary: CallSummary::new(CallKind::Command, "$", "ls"),
+            summary: Box::new(CallSummary::new(CallKind::Command, "$", "ls")),
         },
         EventKind::ToolOutput {
             call: "c".into(),
@@ -128,7 +128,7 @@ fn examples() -> Vec<EventKind> {
             }],
             millis: 3,
             denied: Some(false),
-            summary: Some(CallSummary::default().with_detail("exit code 1")),
+            summary: Some(Box::new(CallSummary::default().with_detail("exit code 1"))),
         },
         EventKind::Noted { text: "x".into() },
         EventKind::CheckpointMade {

@@ -12,7 +12,7 @@ fn app_with_turn() -> TestApp {
         call: "c1".into(),
         name: "bash".to_owned(),
         input: serde_json::json!({"command": "ls"}),
-        summary: CallSummary::new(CallKind::Command, "$", "ls"),
+        summary: Box::new(CallSummary::new(CallKind::Command, "$", "ls")),
     });
     stage.event(EventKind::ToolEnded {
         call: "c1".into(),

@@ -123,7 +123,7 @@ fn event() -> impl Strategy<Value = EventKind> {
             call,
             name: "bash".into(),
             input: json!({"command": "x"}),
-            summary: CallSummary::new(CallKind::Command, &summary, &summary),
+            summary: Box::new(CallSummary::new(CallKind::Command, &summary, &summary)),
         }),
         (call(), words(), any::<bool>()).prop_map(|(call, text, is_error)| EventKind::ToolOutput {
             call,

@@ -209,7 +209,7 @@ fn a_tool_that_nobody_knows_looks_right() {
     let EventKind::ToolEnded { summary: said, .. } = &mut over else {
         unreachable!()
     };
-    *said = Some(summary.with_detail("2 lines"));
+    *said = Some(Box::new(summary.with_detail("2 lines")));
     check(
         &[asked.clone(), over],
         "

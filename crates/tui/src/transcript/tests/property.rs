@@ -90,7 +90,7 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 /// As a hostile server may send it: not made by [`CallSummary::new`].
-fn summary() -> impl Strategy<Value = CallSummary> {
+fn summary() -> impl Strategy<Value = Box<CallSummary>> {
     let input = prop_oneof![
         Just(ShownInput::Nothing),
         Just(ShownInput::All),
@@ -119,6 +119,7 @@ fn summary() -> impl Strategy<Value = CallSummary> {
             output,
             job,
         })
+        .prop_map(Box::new)
 }
 
 fn change() -> impl Strategy<Value = Change> {
