@@ -1,4 +1,4 @@
-//! Syncs a log to disk on a thread of its own, because a sync can take long and lines must not wait for it.
+//! Syncs a log to disk on a separate thread: a sync can take long, and a line is answered before it.
 //! Entry type: [`BackgroundSync`].
 
 use std::fs::File;
@@ -40,6 +40,11 @@ impl BackgroundSync {
         }
     }
 
+    /// Drops the request for a file that the writer has left. Whoever rotated that file has synced it.
+    pub(crate) fn forget(&self) {
+        self.state().unsynced = None;
+    }
+
     fn run(&self) {
         loop {
             thread::sleep(SYNC_DELAY);
@@ -79,7 +84,9 @@ mod tests {
         assert!(sync.next().is_some(), "two requests are one sync");
         sync.request(&file);
         assert!(sync.next().is_some(), "a request during a sync is not lost");
-        assert!(sync.next().is_none());
+        sync.request(&file);
+        sync.forget();
+        assert!(sync.next().is_none(), "a rotated file is not synced again");
         assert!(!sync.state().is_running);
     }
 }

@@ -237,9 +237,11 @@ impl ChainWriter {
         Ok(lines.last)
     }
 
-    /// Releases the old file's lock explicitly: a background sync can still have the file open.
+    /// Releases the old file's lock explicitly: a background sync can still have the file open. Its
+    /// request must not stand in the way of one for the new file.
     fn switch_to(&mut self, locked: File) {
         let _ = self.file.unlock();
+        self.sync.forget();
         self.file = locked;
     }
 
