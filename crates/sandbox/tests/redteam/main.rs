@@ -3,8 +3,8 @@
 //!
 //! The attacks are tables ([`attack::Attack`]), one for each group, numbered as in the list of
 //! attacks; [`suite::check`] runs one of them on a [`backend::Backend`]. `HOTCELL_TEST_BACKEND`
-//! selects it. What the walls do not cover by themselves, or what belongs to a part that does not
-//! exist yet, is in [`later`], with the reason.
+//! selects it. [`tested_elsewhere`] lists the attacks that other tests try, and those that have no
+//! target yet, with the reason.
 //!
 //! `cargo test -p sandbox` builds the hostile program too; after a change of only that program,
 //! `cargo build -p sandbox --examples` does.
@@ -22,7 +22,6 @@ mod exhaustion;
 mod files;
 mod inside;
 mod kernel;
-mod later;
 mod network;
 mod output;
 mod outside;
@@ -31,6 +30,7 @@ mod scene;
 mod shared;
 mod sockets;
 mod suite;
+mod tested_elsewhere;
 #[path = "../under_test/root.rs"]
 mod under_test;
 mod unwalled;
