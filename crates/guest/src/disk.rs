@@ -6,7 +6,9 @@
 //! because only a count of stopped processes is complete, and because stopped processes write no more. If
 //! the count is complete and does not explain the growth, other processes have filled the file system. If
 //! it is incomplete, all growth counts as the sandbox's own.
-//! Over the limit, everything is killed, without being continued before.
+//! Over the limit, everything is killed, without being continued before. As long as the limit stays
+//! exceeded, a new command is killed when it starts: otherwise each of many short commands could write for
+//! as long as one poll takes.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -15,13 +17,15 @@
 //! | [`freeze`] | stops every process, and continues it |
 //! | [`verdict`] | decides; no I/O |
 //!
-//! Entry point: [`enforce_limit`]. The reasons are in `docs/decisions/disk-limit.md`.
+//! Entry points: [`enforce_limit`], [`start_within_limit`]. The reasons are in `docs/decisions/disk-limit.md`.
 
 mod freeze;
 mod holders;
 mod usage;
 mod verdict;
 
+use std::cell::Cell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -31,6 +35,7 @@ use link::request::{DiskGrowthLimit, GuestLimit};
 use self::freeze::FrozenProcesses;
 use self::usage::{DiskUsage, FolderScan, file_system_usage};
 use self::verdict::{DiskObservation, DiskVerdict, ScanCompleteness, decide};
+use crate::processes::retry_start;
 use crate::session::Guest;
 
 /// Between two polls far below the limit.
@@ -66,6 +71,64 @@ const CLEANUP_ALLOWANCE: DiskUsage = DiskUsage {
     inodes: 1024,
 };
 
+/// What the watcher and the starts of commands share.
+#[derive(Default)]
+pub(crate) struct DiskLimitState {
+    /// Set once the limit is being enforced.
+    bounds: Cell<Option<DiskBounds>>,
+    /// From the scan that found the limit exceeded to the first one that finds it kept again.
+    is_exceeded: Cell<bool>,
+    /// The file system's usage since no process of the sandbox runs; `None` while one may run.
+    usage_when_idle: Cell<Option<DiskUsage>>,
+}
+
+impl DiskLimitState {
+    /// The host changes files of the sandbox, so growth is not that of others alone.
+    pub(crate) fn note_host_write(&self) {
+        self.usage_when_idle.set(None);
+    }
+
+    /// While no process of the sandbox runs, only others can make the file system grow.
+    fn count_idle_growth_as_foreign(&self, root: &Path) {
+        if let Some(when_idle) = self.usage_when_idle.take()
+            && let Some(mut bounds) = self.bounds.get()
+            && let Some(used) = file_system_usage(root)
+        {
+            bounds.baseline = bounds.baseline.plus(used.minus(when_idle));
+            self.bounds.set(Some(bounds));
+        }
+    }
+}
+
+/// Starts a command. If the disk limit is still exceeded, the command is killed at once.
+pub(crate) async fn start_within_limit<T>(
+    guest: &Guest,
+    start: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let root = guest.resolve(None);
+    guest.disk_limit.count_idle_growth_as_foreign(&root);
+    let is_exceeded = guest.disk_limit.is_exceeded.get() && is_still_exceeded(guest, &root).await;
+    let started = retry_start(start).await?;
+    if is_exceeded {
+        guest.processes.kill_all(Some(GuestLimit::Disk));
+    }
+    Ok(started)
+}
+
+/// Scans again, because the host may have removed files since the limit was exceeded.
+async fn is_still_exceeded(guest: &Guest, root: &Path) -> bool {
+    let Some(bounds) = guest.disk_limit.bounds.get() else {
+        return false;
+    };
+    let (_, mut verdict) = count(guest, root, StopPolicy::Never, bounds).await;
+    if verdict == DiskVerdict::Unexplained {
+        (_, verdict) = count(guest, root, StopPolicy::WhileCounting, bounds).await;
+    }
+    let is_exceeded = !matches!(verdict, DiskVerdict::Within | DiskVerdict::GrownByOthers);
+    guest.disk_limit.is_exceeded.set(is_exceeded);
+    is_exceeded
+}
+
 /// Enforces the limit until the guest ends.
 pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
     let Some(mut limit) = guest.settings.disk else {
@@ -77,13 +140,13 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
         return;
     };
     let at_start = usage_at_start(&guest, &root).await;
+    guest.disk_limit.bounds.set(Some(DiskBounds {
+        limit,
+        at_start,
+        baseline,
+    }));
     let mut watcher = DiskWatcher {
         root,
-        bounds: DiskBounds {
-            limit,
-            at_start,
-            baseline,
-        },
         freed: DiskUsage::default(),
         last_polled: baseline,
         last_scan: Instant::now(),
@@ -94,12 +157,21 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
     };
     loop {
         // Usage only grows while a process runs, and not before it has run for a moment.
-        guest.processes.any().await;
-        tokio::time::sleep(watcher.poll_interval()).await;
-        let Some(stopping) = watcher.due_scan() else {
+        if !guest.processes.has_any() {
+            // Other kernels may write files after the process that changed them has ended.
+            let when_idle = file_system_usage(&watcher.root).filter(|_| guest.settings.is_linux);
+            guest.disk_limit.usage_when_idle.set(when_idle);
+            guest.processes.any().await;
+        }
+        let Some(bounds) = guest.disk_limit.bounds.get() else {
+            return;
+        };
+        tokio::time::sleep(watcher.poll_interval(&bounds)).await;
+        let Some(stopping) = watcher.due_scan(&bounds) else {
             continue;
         };
-        if watcher.scan(&guest, stopping).await == DiskVerdict::Exceeded {
+        if watcher.scan(&guest, &bounds, stopping).await == DiskVerdict::Exceeded {
+            guest.disk_limit.is_exceeded.set(true);
             guest.processes.kill_all(Some(GuestLimit::Disk));
         }
     }
@@ -108,7 +180,6 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
 /// State between two polls.
 struct DiskWatcher {
     root: PathBuf,
-    bounds: DiskBounds,
     /// Space freed on the file system since the last conclusive scan, by any process. It can hide growth of
     /// the same size.
     freed: DiskUsage,
@@ -149,22 +220,22 @@ impl DiskBounds {
 impl DiskWatcher {
     /// As long as filling the rest of the limit takes at least. A fixed interval would let each of many
     /// short commands write for its whole length, although the limit is already exceeded.
-    fn poll_interval(&self) -> Duration {
-        let growth = self.last_polled.minus(self.bounds.baseline);
-        let left = DiskUsage::from(self.bounds.limit).minus(growth);
+    fn poll_interval(&self, bounds: &DiskBounds) -> Duration {
+        let growth = self.last_polled.minus(bounds.baseline);
+        let left = DiskUsage::from(bounds.limit).minus(growth);
         let seconds = (left.bytes as f64 / FASTEST_GROWTH.bytes as f64)
             .min(left.inodes as f64 / FASTEST_GROWTH.inodes as f64);
         Duration::from_secs_f64(seconds).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
     }
 
-    fn due_scan(&mut self) -> Option<StopPolicy> {
+    fn due_scan(&mut self, bounds: &DiskBounds) -> Option<StopPolicy> {
         let used = file_system_usage(&self.root)?;
         self.freed = self.freed.plus(self.last_polled.minus(used));
         self.last_polled = used;
         let since = self.last_scan.elapsed();
         let DiskBounds {
             limit, baseline, ..
-        } = self.bounds;
+        } = *bounds;
         if used.minus(baseline).exceeds(limit) {
             // Processes are stopped for at most half of their time.
             return (since >= self.stop_cost).then_some(StopPolicy::WhileCounting);
@@ -175,12 +246,18 @@ impl DiskWatcher {
         is_due.then_some(StopPolicy::Never)
     }
 
-    async fn scan(&mut self, guest: &Guest, stopping: StopPolicy) -> DiskVerdict {
+    async fn scan(
+        &mut self,
+        guest: &Guest,
+        bounds: &DiskBounds,
+        stopping: StopPolicy,
+    ) -> DiskVerdict {
         let began = Instant::now();
-        let (mut scan, mut verdict) = self.count(guest, first_stop_policy(guest, stopping)).await;
+        let first = first_stop_policy(guest, stopping);
+        let (mut scan, mut verdict) = count(guest, &self.root, first, *bounds).await;
         if stopping == StopPolicy::WhileCounting {
             if verdict == DiskVerdict::Unexplained {
-                (scan, verdict) = self.count(guest, stopping).await;
+                (scan, verdict) = count(guest, &self.root, stopping, *bounds).await;
             }
             self.inconclusive_scans = match verdict {
                 DiskVerdict::Inconclusive => self.inconclusive_scans + 1,
@@ -196,28 +273,30 @@ impl DiskWatcher {
             StopPolicy::Never => Duration::ZERO,
             StopPolicy::WhileCounting => self.scan_cost,
         };
-        self.settle(&scan, verdict);
+        // A start may have moved the baseline meanwhile.
+        if let Some(mut bounds) = guest.disk_limit.bounds.get() {
+            self.settle(&mut bounds, &scan, verdict);
+            guest.disk_limit.bounds.set(Some(bounds));
+        }
         verdict
     }
 
-    async fn count(&self, guest: &Guest, stopping: StopPolicy) -> (DiskScan, DiskVerdict) {
-        let root = self.root.clone();
-        let bounds = self.bounds;
-        let is_linux = guest.settings.is_linux;
-        let work = move || DiskScan::take(&root, is_linux, stopping, &bounds);
-        guest.workers.run(work).await
-    }
-
-    /// Updates the state from a scan and its verdict.
-    fn settle(&mut self, scan: &DiskScan, verdict: DiskVerdict) {
-        let bounds = &mut self.bounds;
+    /// Updates the bounds from a scan and its verdict.
+    fn settle(&mut self, bounds: &mut DiskBounds, scan: &DiskScan, verdict: DiskVerdict) {
         let own = scan.own.minus(bounds.at_start);
         match verdict {
             DiskVerdict::Exceeded if !self.has_killed => {
                 // Only once: later commands get some space to clean up, but cannot grow further.
                 self.has_killed = true;
-                bounds.limit.bytes = bounds.limit.bytes.max(own.plus(CLEANUP_ALLOWANCE).bytes);
-                bounds.limit.inodes = bounds.limit.inodes.max(own.plus(CLEANUP_ALLOWANCE).inodes);
+                // What this scan missed, such as an unreadable folder, a later one may find.
+                let found = if own.exceeds(bounds.limit) {
+                    own
+                } else {
+                    scan.file_system.minus(bounds.baseline)
+                };
+                let allowed = found.plus(CLEANUP_ALLOWANCE);
+                bounds.limit.bytes = bounds.limit.bytes.max(allowed.bytes);
+                bounds.limit.inodes = bounds.limit.inodes.max(allowed.inodes);
                 let used_up = DiskUsage::from(bounds.limit).minus(CLEANUP_ALLOWANCE);
                 bounds.baseline = scan.file_system.minus(used_up);
             }
@@ -233,6 +312,19 @@ impl DiskWatcher {
             }
         }
     }
+}
+
+/// Scans on a worker.
+async fn count(
+    guest: &Guest,
+    root: &Path,
+    stopping: StopPolicy,
+    bounds: DiskBounds,
+) -> (DiskScan, DiskVerdict) {
+    let root = root.to_owned();
+    let is_linux = guest.settings.is_linux;
+    let work = move || DiskScan::take(&root, is_linux, stopping, &bounds);
+    guest.workers.run(work).await
 }
 
 /// gVisor sends SIGHUP to a process group if one of its processes ends while another is stopped. So on

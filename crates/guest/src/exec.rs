@@ -25,7 +25,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-use crate::processes::{retry_start, signal_group};
+use crate::disk::start_within_limit;
+use crate::processes::signal_group;
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
 use crate::signal_keys;
@@ -78,7 +79,7 @@ async fn run(
             .as_ref()
             .map(|terminal| terminal.path.as_path()),
     };
-    let started = retry_start(|| guest.processes.start(&start)).await;
+    let started = start_within_limit(guest, || guest.processes.start(&start)).await;
     let mut child = started.map_err(|error| {
         if cwd.is_dir() {
             refuse(&what, error)

@@ -53,14 +53,16 @@ impl ProcessTable {
         })
     }
 
-    /// Waits until there is a process. All processes of the sandbox descend from children of the guest, so
+    /// Whether there is a process. All processes of the sandbox descend from children of the guest, so
     /// without a child there is none.
+    pub(crate) fn has_any(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        waitid(Id::All, flags) != Err(Errno::ECHILD)
+    }
+
+    /// Waits until there is a process.
     pub(crate) async fn any(&self) {
-        loop {
-            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-            if waitid(Id::All, flags) != Err(Errno::ECHILD) {
-                return;
-            }
+        while !self.has_any() {
             self.started.notified().await;
         }
     }

@@ -32,6 +32,7 @@ pub(crate) struct Guest {
     pub(crate) execs: exec::RunningCommands,
     pub(crate) jobs: JobTable,
     pub(crate) shells: shell::ShellSessions,
+    pub(crate) disk_limit: disk::DiskLimitState,
 }
 
 impl Guest {
@@ -98,6 +99,7 @@ async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
         execs: exec::RunningCommands::default(),
         jobs: JobTable::default(),
         shells: shell::ShellSessions::default(),
+        disk_limit: disk::DiskLimitState::default(),
     });
     if !guest.settings.is_linux {
         // The system call filter protects the guest's threads by their ids, so these must be the lowest.
@@ -133,35 +135,46 @@ async fn handle_stream(guest: Rc<Guest>, mut stream: Stream) {
     if needs_current_files(&request) {
         guest.settle();
     }
+    let adds_files = adds_files(&request);
+    if adds_files {
+        guest.disk_limit.note_host_write();
+    }
+    perform(&guest, request, stream).await;
+    if adds_files {
+        guest.disk_limit.note_host_write();
+    }
+}
+
+async fn perform(guest: &Rc<Guest>, request: GuestRequest, stream: Stream) {
     match request {
-        GuestRequest::Exec(exec) => exec::exec(guest, exec, stream).await,
+        GuestRequest::Exec(exec) => exec::exec(guest.clone(), exec, stream).await,
         GuestRequest::Control { exec, control } => {
-            exec::control(&guest, exec, control, stream).await;
+            exec::control(guest, exec, control, stream).await;
         }
-        GuestRequest::Shell(command) => shell::run(guest, command, stream).await,
-        GuestRequest::Poll(poll) => jobs::poll(&guest, poll, stream).await,
-        GuestRequest::Tail { job, seen } => output_tail::tail(&guest, job, seen, stream).await,
-        GuestRequest::Feed { job } => jobs::feed(&guest, job, stream).await,
-        GuestRequest::Kill { job, signal } => jobs::kill(&guest, job, signal, stream).await,
-        GuestRequest::Read(read) => files::read(&guest, read, stream).await,
-        GuestRequest::Write(write) => files::write(&guest, write, stream).await,
-        GuestRequest::Rename { from, to } => files::rename(&guest, from, to, stream).await,
+        GuestRequest::Shell(command) => shell::run(guest.clone(), command, stream).await,
+        GuestRequest::Poll(poll) => jobs::poll(guest, poll, stream).await,
+        GuestRequest::Tail { job, seen } => output_tail::tail(guest, job, seen, stream).await,
+        GuestRequest::Feed { job } => jobs::feed(guest, job, stream).await,
+        GuestRequest::Kill { job, signal } => jobs::kill(guest, job, signal, stream).await,
+        GuestRequest::Read(read) => files::read(guest, read, stream).await,
+        GuestRequest::Write(write) => files::write(guest, write, stream).await,
+        GuestRequest::Rename { from, to } => files::rename(guest, from, to, stream).await,
         GuestRequest::Remove { path, recursive } => {
-            files::remove(&guest, path, recursive, stream).await;
+            files::remove(guest, path, recursive, stream).await;
         }
-        GuestRequest::MakeFolder { path } => files::make_folder(&guest, path, stream).await,
+        GuestRequest::MakeFolder { path } => files::make_folder(guest, path, stream).await,
         GuestRequest::MakeLink { path, target } => {
-            files::make_link(&guest, path, target, stream).await
+            files::make_link(guest, path, target, stream).await
         }
-        GuestRequest::SetMode { path, mode } => files::set_mode(&guest, path, mode, stream).await,
-        GuestRequest::Stat { path } => files::stat(&guest, path, stream).await,
-        GuestRequest::List(list) => listing::list(&guest, list, stream).await,
-        GuestRequest::Survey { path, limit } => survey::survey(&guest, path, limit, stream).await,
-        GuestRequest::Watch { path } => watch::watch(&guest, path, stream).await,
-        GuestRequest::Search(query) => search::search(&guest, query, stream).await,
+        GuestRequest::SetMode { path, mode } => files::set_mode(guest, path, mode, stream).await,
+        GuestRequest::Stat { path } => files::stat(guest, path, stream).await,
+        GuestRequest::List(list) => listing::list(guest, list, stream).await,
+        GuestRequest::Survey { path, limit } => survey::survey(guest, path, limit, stream).await,
+        GuestRequest::Watch { path } => watch::watch(guest, path, stream).await,
+        GuestRequest::Search(query) => search::search(guest, query, stream).await,
         GuestRequest::Connect { port } => ports::connect(port, stream).await,
-        GuestRequest::Stats => inspect::stats(&guest, stream).await,
-        GuestRequest::Inspect => inspect::walls(&guest, stream).await,
+        GuestRequest::Stats => inspect::stats(guest, stream).await,
+        GuestRequest::Inspect => inspect::walls(guest, stream).await,
     }
 }
 
@@ -191,6 +204,14 @@ fn needs_current_files(request: &GuestRequest) -> bool {
         | GuestRequest::Stats
         | GuestRequest::Inspect => false,
     }
+}
+
+/// Whether a request makes the workspace larger without a process of the sandbox.
+fn adds_files(request: &GuestRequest) -> bool {
+    matches!(
+        request,
+        GuestRequest::Write(_) | GuestRequest::MakeFolder { .. } | GuestRequest::MakeLink { .. }
+    )
 }
 
 /// Forwards signals to process 1 to all processes of the sandbox.

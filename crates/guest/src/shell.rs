@@ -18,9 +18,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::pipe2;
 use tokio::net::unix::pipe;
 
+use crate::disk::start_within_limit;
 use crate::exec::{output_pipe, set_nonblocking};
 use crate::jobs::{self, GuestJob, JobPipes};
-use crate::processes::retry_start;
 use crate::refusal::refuse;
 use crate::session::Guest;
 use crate::shell_state::ShellState;
@@ -127,7 +127,7 @@ async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> GuestResult<Rc<Gues
         Ok(()) => begin(guest, command).map(Ok),
         Err(refusal) => Ok(Err(refusal)),
     };
-    let begun = retry_start(begin).await;
+    let begun = start_within_limit(guest, begin).await;
     begun.map_err(|error| refuse("start a shell", error))?
 }
 

@@ -22,6 +22,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("disk-mapped", mapped),
     ("disk-allocate", allocate),
     ("disk-again", again),
+    ("disk-step", step),
     ("inodes", inodes),
 ];
 
@@ -213,6 +214,16 @@ fn again(world: &AttackArguments) {
     fill(&what, world, |number, content| {
         append(&format!("round-{round}-{}", number / 8), content)
     });
+}
+
+/// One of many short commands that each write a little and end.
+fn step(world: &AttackArguments) {
+    let number = world.number("step");
+    let content = vec![1u8; world.number("bytes") as usize];
+    match append(&format!("step-{number}"), &content) {
+        Ok(()) => held(format_args!("step {number}: written")),
+        Err(error) => held(format_args!("step {number}: {error}")),
+    }
 }
 
 /// Empty files.

@@ -60,6 +60,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .tune(small)
         .drive(rounds)
         .expect(ExpectedEnd::Driven),
+    Attack::new(45, "disk-step")
+        .tune(small)
+        .drive(steps)
+        .expect(ExpectedEnd::Driven),
     Attack::new(46, "inodes")
         .tune(small)
         .drive(inodes)
@@ -144,6 +148,36 @@ fn rounds(scene: &AttackFixture) -> DriverFuture<'_> {
             let _ = within("remove", scene.sandbox().remove(path, false)).await;
         }
         Ok(all)
+    })
+}
+
+/// Commands that end before the next scan must not exceed the limit step by step. When the host has
+/// removed their files, commands run again.
+fn steps(scene: &AttackFixture) -> DriverFuture<'_> {
+    const STEPS: u64 = 96;
+    const STEP_BYTES: u64 = 4 << 20;
+    Box::pin(async move {
+        let step = async |number: u64| {
+            let more = [
+                ("bytes", STEP_BYTES.to_string()),
+                ("step", number.to_string()),
+            ];
+            scene.run(scene.attack.name, &more).await
+        };
+        let mut all = AttackOutcome::nothing();
+        for number in 0..STEPS {
+            all.stdout.extend_from_slice(&step(number).await.stdout);
+        }
+        disk_kept(scene, &all)?;
+        for number in 0..STEPS {
+            let path = format!("step-{number}");
+            let _ = within("remove", scene.sandbox().remove(path, false)).await;
+        }
+        let last = step(STEPS).await;
+        match &last.verdict {
+            Some(verdict) if verdict.status == CommandStatus::Code(0) => Ok(last),
+            other => Err(format!("after its files were removed: {other:?}")),
+        }
     })
 }
 
