@@ -24,26 +24,27 @@ pub(crate) use self::completion::{
 };
 pub(crate) use self::draft::MessageDraft;
 pub(crate) use self::edit::EditCommand;
-use self::embed::{Embed, Embeds};
+use self::embed::Embeds;
 pub(crate) use self::fuzzy_finder::FuzzyFinder;
 pub(crate) use self::history::MessageHistory;
-pub(crate) use self::layout::{RowPiece, RowPieceKind};
+pub(crate) use self::layout::RowPiece;
+use self::layout::TextLayout;
 pub(crate) use self::paste::is_picture;
 
-/// Longest text that is edited as plain text; longer text becomes a unit. Cursor positions of the
+/// Longest text that is edited as plain text; longer text becomes a block. Cursor positions of the
 /// underlying text area must fit into 16 bits.
 const MAX_EDITABLE_BYTES: usize = 60_000;
-/// A unit with more lines cannot be opened.
+/// A block with more lines cannot be opened.
 const MAX_EDITABLE_LINES: usize = 2_000;
 const MAX_UNDO_STEPS: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Editor {
     area: TextArea<'static>,
-    units: Embeds,
+    embeds: Embeds,
     pub(crate) history: MessageHistory,
     /// The column that successive moves up and down keep to.
-    wanted: Option<usize>,
+    goal_column: Option<usize>,
     /// Width of the last layout in columns.
     width: u16,
     /// First visible row.
@@ -73,10 +74,10 @@ pub(crate) enum PasteResult {
 impl Default for Editor {
     fn default() -> Self {
         Self {
-            area: area(Vec::new()),
-            units: Embeds::default(),
+            area: empty_area(),
+            embeds: Embeds::default(),
             history: MessageHistory::default(),
-            wanted: None,
+            goal_column: None,
             width: 80,
             top: 0,
             view: EditorView::default(),
@@ -84,8 +85,8 @@ impl Default for Editor {
     }
 }
 
-fn area(lines: Vec<String>) -> TextArea<'static> {
-    let mut area = TextArea::new(lines);
+fn empty_area() -> TextArea<'static> {
+    let mut area = TextArea::default();
     area.set_max_histories(MAX_UNDO_STEPS);
     area
 }
@@ -97,14 +98,13 @@ impl Editor {
 
     /// The text with pasted blocks in full.
     pub(crate) fn text(&self) -> String {
-        self.units
-            .expand(&self.area.lines().join("\n"), Embed::words)
+        self.draft().full()
     }
 
     pub(crate) fn draft(&self) -> MessageDraft {
         MessageDraft {
             text: self.area.lines().join("\n"),
-            units: self.units.clone(),
+            embeds: self.embeds.clone(),
         }
     }
 
@@ -118,11 +118,11 @@ impl Editor {
     /// Replaces the text, with the cursor at the end.
     pub(crate) fn set(&mut self, draft: MessageDraft) {
         let yanked = self.area.yank_text();
-        self.area = area(Vec::new());
-        if !yanked.chars().any(embed::is_mark) {
+        self.area = empty_area();
+        if !yanked.contains(embed::is_embed_char) {
             self.area.set_yank_text(yanked);
         }
-        self.units = Embeds::default();
+        self.embeds = Embeds::default();
         self.history.leave();
         self.top = 0;
         self.insert(draft);
@@ -133,7 +133,7 @@ impl Editor {
         let written = self.take();
         self.set(draft);
         if !written.is_blank() {
-            self.newline();
+            self.change(EditCommand::NewLine);
             self.insert(written);
         }
     }
@@ -144,12 +144,10 @@ impl Editor {
         self.area.clear();
     }
 
-    fn letters(&self) -> usize {
-        self.area.lines().iter().map(String::len).sum()
-    }
-
-    fn is_full(&self, more: usize) -> bool {
-        self.letters() + more > MAX_EDITABLE_BYTES || self.area.lines().len() > MAX_EDITABLE_LINES
+    fn is_full(&self, added: usize) -> bool {
+        let lines = self.area.lines();
+        let bytes: usize = lines.iter().map(String::len).sum();
+        bytes + added > MAX_EDITABLE_BYTES || lines.len() > MAX_EDITABLE_LINES
     }
 
     /// Line and character of the cursor.
@@ -162,20 +160,17 @@ impl Editor {
     pub(crate) fn line_around_cursor(&self) -> (&str, &str) {
         let (row, column) = self.cursor();
         let line = self.area.lines().get(row).map_or("", String::as_str);
-        let place = line
-            .char_indices()
-            .nth(column)
-            .map_or(line.len(), |(at, _)| at);
-        line.split_at(place)
+        let cursor = line.char_indices().nth(column);
+        line.split_at(cursor.map_or(line.len(), |(offset, _)| offset))
     }
 
-    /// Replaces `letters` characters before the cursor.
-    pub(crate) fn replace_before(&mut self, letters: usize, words: &str) {
+    /// Replaces `chars` characters before the cursor.
+    pub(crate) fn replace_before(&mut self, chars: usize, text: &str) {
         let (row, column) = self.cursor();
-        if self.move_to(row, column.saturating_sub(letters)) {
-            self.area.delete_str(letters.min(column));
+        if self.move_to(row, column.saturating_sub(chars)) {
+            self.area.delete_str(chars.min(column));
         }
-        self.insert_text(words);
+        self.insert_text(text);
     }
 
     /// Moves the cursor. Returns false if it cannot reach the position.
@@ -189,28 +184,25 @@ impl Editor {
 
     /// Rows needed to show the whole text.
     pub(crate) fn height(&self, width: u16) -> u16 {
-        u16::try_from(self.spans(width).len()).unwrap_or(u16::MAX)
+        saturated(self.layout(width).height())
     }
 
     /// Lays out the visible part. Called before every draw.
     pub(crate) fn arrange(&mut self, width: u16, height: u16) {
-        self.width = width;
-        let spans = self.spans(width);
-        let (row, column) = self.place(&spans);
+        let layout = self.layout(width);
+        let (row, column) = layout.position_of(self.cursor());
         let height = usize::from(height.max(1));
-        self.top = self.top.min(row).max((row + 1).saturating_sub(height));
-        self.top = self.top.min(spans.len().saturating_sub(height));
-        let shown = spans.iter().skip(self.top).take(height);
-        let rows =
-            shown.map(|span| span.pieces(self.line(span.line), &self.units, text_width(width)));
-        let rows: Vec<_> = rows.collect();
-        let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let top = self.top.min(row).max((row + 1).saturating_sub(height));
+        let top = top.min(layout.height().saturating_sub(height));
+        let bottom = layout.height().min(top + height);
         self.view = EditorView {
-            cursor: (small(column), small(row - self.top)),
-            above: self.top,
-            below: spans.len() - self.top - rows.len(),
-            rows,
+            rows: (top..bottom).map(|row| layout.pieces(row)).collect(),
+            cursor: (saturated(column), saturated(row - top)),
+            above: top,
+            below: layout.height() - bottom,
         };
+        self.width = width;
+        self.top = top;
     }
 
     /// The layout made by [`Editor::arrange`].
@@ -218,34 +210,13 @@ impl Editor {
         &self.view
     }
 
-    fn line(&self, line: usize) -> &str {
-        self.area.lines().get(line).map_or("", String::as_str)
-    }
-
-    fn spans(&self, width: u16) -> Vec<layout::RowSpan> {
-        let lines = self.area.lines().iter().enumerate();
-        lines
-            .flat_map(|(line, text)| layout::wrap(line, text, &self.units, text_width(width)))
-            .collect()
-    }
-
-    /// Screen row and column of the cursor.
-    fn place(&self, spans: &[layout::RowSpan]) -> (usize, usize) {
-        let (line, letter) = self.cursor();
-        let row = spans.partition_point(|span| (span.line, span.start) <= (line, letter));
-        let row = row.saturating_sub(1);
-        let Some(span) = spans.get(row) else {
-            return (0, 0);
-        };
-        let width = text_width(self.width);
-        (
-            row,
-            span.column(self.line(line), &self.units, letter, width),
-        )
+    fn layout(&self, width: u16) -> TextLayout<'_> {
+        // One column is reserved for the cursor after the last character of a row.
+        let width = usize::from(width).saturating_sub(1);
+        TextLayout::new(self.area.lines(), &self.embeds, width)
     }
 }
 
-/// One column is reserved for the cursor after the last character of a row.
-fn text_width(width: u16) -> usize {
-    usize::from(width).saturating_sub(1).max(1)
+fn saturated(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
 }

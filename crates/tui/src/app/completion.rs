@@ -201,7 +201,7 @@ impl TuiApp {
         } else {
             row.words.clone()
         };
-        self.editor.replace_before(open.wanted.letters(), &words);
+        self.editor.replace_before(open.wanted.char_count(), &words);
         let mut effects = Vec::new();
         if matches!(open.wanted, CompletionTarget::File(_)) && is_picture(Path::new(&row.label)) {
             let path = self.workspace_path(&row.label);

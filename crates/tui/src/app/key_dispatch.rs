@@ -81,7 +81,7 @@ impl TuiApp {
         if self.focus == AppFocus::Browse {
             self.focus_editor();
         }
-        self.editor.type_letter(letter);
+        self.editor.type_char(letter);
         self.complete()
     }
 

@@ -10,7 +10,7 @@ use super::areas::PROMPT_WIDTH;
 use super::{ScreenAreas, put};
 use crate::amount::some;
 use crate::app::{AppFocus, TuiApp};
-use crate::editor::{Completion, CompletionRow, RowPieceKind};
+use crate::editor::{Completion, CompletionRow};
 use crate::text::{clean, fit};
 
 /// Completion rows visible at once.
@@ -48,9 +48,10 @@ pub(super) fn draw(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Buffer) -> Op
     put(&Line::styled(">", style), mark, 0, buffer);
     for (row, pieces) in (0..text.height).zip(&view.rows) {
         let spans = pieces.iter().map(|piece| {
-            let style = match piece.kind {
-                RowPieceKind::Text => theme.text,
-                RowPieceKind::Unit => theme.code,
+            let style = if piece.is_embed {
+                theme.code
+            } else {
+                theme.text
             };
             Span::styled(clean(&piece.text).into_owned(), style)
         });

@@ -1,78 +1,59 @@
 //! Opens and closes pasted blocks.
 
+use std::sync::Arc;
+
 use super::embed::Embed;
 use super::{Editor, MAX_EDITABLE_LINES};
 
 impl Editor {
-    /// Opens the pasted block at the cursor, or closes the opened block that ends there.
+    /// Opens the pasted block at the cursor, or closes the opened block that ends there. Returns
+    /// false if there is none.
     pub(super) fn toggle_block(&mut self) -> bool {
         let (row, column) = self.cursor();
         let (before, after) = self.line_around_cursor();
-        let unit_of = |letter: Option<char>| match self.units.get(letter?)? {
-            Embed::Pasted { text, lines, .. } => Some((text.clone(), *lines)),
+        let block_of = |character: Option<char>| match self.embeds.get(character?)? {
+            Embed::Pasted { text, lines, .. } => Some((Arc::clone(text), *lines)),
             Embed::Image(_) => None,
         };
-        let left = unit_of(before.chars().next_back());
-        let right = unit_of(after.chars().next());
-        if let Some((text, lines)) = left.clone().or(right) {
-            if lines > MAX_EDITABLE_LINES || self.is_full(text.len()) {
-                return true;
-            }
-            let at = column - usize::from(left.is_some());
-            if self.move_to(row, at) {
+        let left = block_of(before.chars().next_back()).map(|block| (block, column - 1));
+        let right = || block_of(after.chars().next()).map(|block| (block, column));
+        if let Some(((text, lines), start)) = left.or_else(right) {
+            let is_editable = lines <= MAX_EDITABLE_LINES && !self.is_full(text.len());
+            if is_editable && self.move_to(row, start) {
                 self.delete(1);
                 self.area.insert_str(&text);
             }
             return true;
         }
-        let Some(mark) = self.opened_block() else {
+        self.close_block()
+    }
+
+    /// Replaces the text before the cursor with the newest block that has this text.
+    fn close_block(&mut self) -> bool {
+        let (row, _) = self.cursor();
+        let mut written = self.area.lines()[..row].join("\n");
+        if row > 0 {
+            written.push('\n');
+        }
+        written.push_str(self.line_around_cursor().0);
+        let block = self
+            .embeds
+            .iter()
+            .rev()
+            .find_map(|(mark, embed)| match embed {
+                Embed::Pasted { text, .. } => Some((mark, text, written.strip_suffix(&**text)?)),
+                Embed::Image(_) => None,
+            });
+        let Some((mark, text, prefix)) = block else {
             return false;
         };
-        let Some(Embed::Pasted { text, .. }) = self.units.get(mark).cloned() else {
-            return false;
-        };
-        let rows = text.matches('\n').count();
-        let start_row = row - rows;
-        let tail = text.rsplit('\n').next().unwrap_or_default().chars().count();
-        let start = match rows {
-            0 => column - tail,
-            _ => {
-                let head = text.split('\n').next().unwrap_or_default().chars().count();
-                self.line(start_row).chars().count() - head
-            }
-        };
-        if self.move_to(start_row, start) {
-            self.delete(text.chars().count());
+        let length = text.chars().count();
+        let start_row = prefix.matches('\n').count();
+        let last_line = prefix.rsplit('\n').next().unwrap_or_default();
+        if self.move_to(start_row, last_line.chars().count()) {
+            self.delete(length);
             self.area.insert_char(mark);
         }
         true
-    }
-
-    /// The opened block whose text ends at the cursor.
-    fn opened_block(&self) -> Option<char> {
-        let (row, _) = self.cursor();
-        let (before, _) = self.line_around_cursor();
-        self.units.marks().find(|mark| {
-            let Some(Embed::Pasted { text, .. }) = self.units.get(*mark) else {
-                return false;
-            };
-            let mut lines = text.rsplit('\n').enumerate().peekable();
-            while let Some((up, line)) = lines.next() {
-                let is_first = lines.peek().is_none();
-                let Some(at) = row.checked_sub(up) else {
-                    return false;
-                };
-                let written = if up == 0 { before } else { self.line(at) };
-                let fits = if is_first {
-                    written.ends_with(line)
-                } else {
-                    written == line
-                };
-                if !fits {
-                    return false;
-                }
-            }
-            true
-        })
     }
 }

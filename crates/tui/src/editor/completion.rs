@@ -38,36 +38,26 @@ pub(crate) enum CompletionTarget {
 impl CompletionTarget {
     /// Parses the line of the cursor, split at the cursor.
     pub(crate) fn read(before: &str, after: &str, is_first_line: bool) -> Option<Self> {
-        let is_at_end = after.chars().next().is_none_or(char::is_whitespace);
-        let command = before.strip_prefix('/').filter(|_| is_first_line);
-        match command.map(|command| command.split_once(' ')) {
-            Some(None) => {
-                let name = command.unwrap_or_default();
-                let is_name =
-                    !name.contains(|letter: char| letter == '/' || letter.is_whitespace());
-                return (is_name && is_at_end).then(|| Self::Command(name.to_owned()));
+        let is_word_end = after.chars().next().is_none_or(char::is_whitespace);
+        if let Some(command) = before.strip_prefix('/').filter(|_| is_first_line) {
+            let Some((name, argument)) = command.split_once(' ') else {
+                let is_name = !command.contains(|ch: char| ch == '/' || ch.is_whitespace());
+                return (is_name && is_word_end).then(|| Self::Command(command.to_owned()));
+            };
+            let mut names = ["load", "model", "attach"].into_iter();
+            if let Some(name) = names.find(|known| *known == name && after.trim().is_empty()) {
+                return Some(Self::Argument(name, argument.trim_start().to_owned()));
             }
-            Some(Some((name, argument))) => {
-                let known = SLASH_COMMANDS.iter().find(|known| known.name == name);
-                let takes = known.filter(|known| ["load", "model", "attach"].contains(&known.name));
-                if let Some(known) = takes.filter(|_| after.trim().is_empty()) {
-                    return Some(Self::Argument(known.name, argument.trim_start().to_owned()));
-                }
-            }
-            None => {}
         }
-        let place = before.rfind('@').filter(|_| is_at_end)?;
-        let (left, word) = (&before[..place], &before[place + 1..]);
-        let is_start = left
-            .chars()
-            .next_back()
-            .is_none_or(|letter| letter.is_whitespace() || "([{\"'`".contains(letter));
+        let (left, word) = before.rsplit_once('@').filter(|_| is_word_end)?;
+        let is_start = left.is_empty()
+            || left.ends_with(|ch: char| ch.is_whitespace() || "([{\"'`".contains(ch));
         let is_word = !word.contains(char::is_whitespace);
         (is_start && is_word).then(|| Self::File(word.to_owned()))
     }
 
     /// Number of characters before the cursor that a completion replaces.
-    pub(crate) fn letters(&self) -> usize {
+    pub(crate) fn char_count(&self) -> usize {
         match self {
             Self::Command(word) | Self::File(word) => word.chars().count() + 1,
             Self::Argument(_, word) => word.chars().count(),
@@ -83,77 +73,82 @@ impl CompletionTarget {
     }
 }
 
-/// Commands that start with a word, then those that contain its letters.
-pub(crate) fn complete_command(word: &str) -> Vec<CompletionRow> {
-    let row = |slash: &SlashCommandInfo, matched: Vec<u32>| CompletionRow {
-        label: match slash.argument {
-            "" => format!("/{}", slash.name),
-            argument => format!("/{} {argument}", slash.name),
-        },
-        description: slash.about.to_owned(),
-        matched: matched.into_iter().map(|place| place + 1).collect(),
-        words: match slash.argument {
-            "" => format!("/{}", slash.name),
-            _ => format!("/{} ", slash.name),
-        },
-    };
-    let begun = SLASH_COMMANDS
-        .iter()
-        .filter(|slash| slash.name.starts_with(word));
-    let mut rows: Vec<CompletionRow> = begun
-        .map(|slash| row(slash, (0..u32::try_from(word.len()).unwrap_or(0)).collect()))
-        .collect();
-    let others = SLASH_COMMANDS
-        .iter()
-        .filter(|slash| !slash.name.starts_with(word));
-    let mut finder = FuzzyFinder::new(others.map(|slash| slash.name.to_owned()).collect());
-    finder.look_for(word);
-    for (place, matched) in finder.best() {
-        let slash = SLASH_COMMANDS
-            .iter()
-            .find(|slash| slash.name == finder.path(place));
-        rows.extend(slash.map(|slash| row(slash, matched)));
+/// The candidates that match a query, as their indices and those of the matching characters of
+/// their names: first the candidates whose name starts with the query, then fuzzy matches of the
+/// name and the description.
+fn rank(candidates: &[(&str, &str)], query: &str) -> Vec<(usize, Vec<u32>)> {
+    let starts_with_query = |index: &usize| candidates[*index].0.starts_with(query);
+    let (first, others): (Vec<_>, Vec<_>) = (0..candidates.len()).partition(starts_with_query);
+    let prefix = 0..u32::try_from(query.chars().count()).unwrap_or(0);
+    let first = first
+        .into_iter()
+        .map(|index| (index, prefix.clone().collect()));
+    let mut ranked: Vec<_> = first.collect();
+    let texts = others.iter().map(|index| {
+        let (name, description) = candidates[*index];
+        format!("{name} {description}")
+    });
+    let mut finder = FuzzyFinder::new(texts.collect());
+    finder.look_for(query);
+    for (found, mut matched) in finder.best() {
+        let index = others[found];
+        let length = candidates[index].0.chars().count();
+        matched.retain(|character| (*character as usize) < length);
+        ranked.push((index, matched));
     }
-    rows
+    ranked
+}
+
+/// Commands that start with a word, then those that contain its characters.
+pub(crate) fn complete_command(word: &str) -> Vec<CompletionRow> {
+    let names: Vec<_> = SLASH_COMMANDS
+        .iter()
+        .map(|known| (known.name, ""))
+        .collect();
+    let row = |(index, matched): (usize, Vec<u32>)| {
+        let SlashCommandInfo {
+            name,
+            argument,
+            about,
+        } = SLASH_COMMANDS[index];
+        let label = format!("/{name} {argument}").trim_end().to_owned();
+        CompletionRow {
+            words: match argument {
+                "" => label.clone(),
+                _ => format!("/{name} "),
+            },
+            label,
+            description: about.to_owned(),
+            matched: matched.into_iter().map(|index| index + 1).collect(),
+        }
+    };
+    rank(&names, word).into_iter().map(row).collect()
 }
 
 /// Arguments of a command. Both the name and the description are matched.
 pub(crate) fn complete_argument(known: &[(String, String)], word: &str) -> Vec<CompletionRow> {
-    let row = |(name, about): &(String, String), matched: Vec<u32>| CompletionRow {
-        label: one_line(name),
-        description: one_line(about),
-        matched,
-        words: one_line(name),
-    };
-    let begun = |(name, _): &&(String, String)| name.starts_with(word);
-    let letters = u32::try_from(word.chars().count()).unwrap_or(0);
-    let mut rows: Vec<CompletionRow> = known
+    let known: Vec<_> = known
         .iter()
-        .filter(begun)
-        .map(|known| row(known, (0..letters).collect()))
+        .map(|(name, about)| (name.as_str(), about.as_str()))
         .collect();
-    let others: Vec<_> = known.iter().filter(|known| !begun(known)).collect();
-    let both = others.iter().map(|(name, about)| format!("{name} {about}"));
-    let mut finder = FuzzyFinder::new(both.collect());
-    finder.look_for(word);
-    for (place, matched) in finder.best() {
-        let known = others[place];
-        let end = u32::try_from(known.0.chars().count()).unwrap_or(0);
-        let matched = matched.into_iter().filter(|place| *place < end).collect();
-        rows.push(row(known, matched));
-    }
-    rows.truncate(MAX_COMPLETIONS);
-    rows
+    let row = |(index, matched): (usize, Vec<u32>)| CompletionRow {
+        label: one_line(known[index].0),
+        description: one_line(known[index].1),
+        matched,
+        words: one_line(known[index].0),
+    };
+    let ranked = rank(&known, word).into_iter();
+    ranked.take(MAX_COMPLETIONS).map(row).collect()
 }
 
 /// The best matches among the files searched so far.
-pub(crate) fn complete_file(finder: &mut FuzzyFinder, letters: &str) -> Vec<CompletionRow> {
-    finder.look_for(letters);
-    let mut rows = Vec::new();
-    for (place, matched) in finder.best() {
-        let path = finder.path(place);
+pub(crate) fn complete_file(finder: &mut FuzzyFinder, query: &str) -> Vec<CompletionRow> {
+    finder.look_for(query);
+    let best = finder.best().into_iter().take(MAX_COMPLETIONS);
+    let row = |(index, matched)| {
+        let path = finder.path(index);
         let label = one_line(path);
-        rows.push(CompletionRow {
+        CompletionRow {
             words: if label.contains(' ') {
                 format!("@\"{label}\" ")
             } else {
@@ -163,10 +158,9 @@ pub(crate) fn complete_file(finder: &mut FuzzyFinder, letters: &str) -> Vec<Comp
             matched: if label == path { matched } else { Vec::new() },
             description: String::new(),
             label,
-        });
-    }
-    rows.truncate(MAX_COMPLETIONS);
-    rows
+        }
+    };
+    best.map(row).collect()
 }
 
 fn one_line(text: &str) -> String {

@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use unicode_width::UnicodeWidthStr;
-
 use crate::amount::count;
 use crate::port::ImageAttachment;
 use crate::text::clean;
 
 /// The end of the private-use plane, which symbol fonts do not use.
-const FIRST_EMBED_CHAR: u32 = 0x10_f000;
-const LAST_EMBED_CHAR: u32 = 0x10_fffd;
+const FIRST_EMBED_CHAR: char = '\u{10f000}';
+const LAST_EMBED_CHAR: char = '\u{10fffd}';
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Embed {
@@ -24,7 +22,7 @@ pub(crate) enum Embed {
     Image(Arc<ImageAttachment>),
 }
 
-/// The units of a message, by the characters that stand for them.
+/// The embeds of a message, by the characters that stand for them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Embeds {
     list: Vec<Embed>,
@@ -44,83 +42,71 @@ impl Embed {
                     more => format!("#{more}: "),
                 };
                 match lines {
-                    0 | 1 => format!(
-                        "[pasted {number}{} characters]",
-                        count(text.chars().count() as u64)
-                    ),
+                    0 | 1 => {
+                        let characters = count(text.chars().count() as u64);
+                        format!("[pasted {number}{characters} characters]")
+                    }
                     lines => format!("[pasted {number}{} lines]", count(*lines as u64)),
                 }
             }
             Self::Image(attachment) => {
-                format!(
-                    "[image: {} {}]",
-                    name(attachment),
-                    size_text(attachment.bytes)
-                )
+                let size = size_text(attachment.bytes);
+                format!("[image: {} {size}]", file_name(attachment))
             }
         }
     }
 
     /// The text sent to the model in its place.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match self {
             Self::Pasted { text, .. } => text.to_string(),
-            Self::Image(attachment) => format!("[image: {}]", name(attachment)),
+            Self::Image(attachment) => format!("[image: {}]", file_name(attachment)),
         }
-    }
-
-    pub(super) fn width(&self) -> usize {
-        self.label().width()
     }
 }
 
 impl Embeds {
-    /// Adds a unit and returns its character; `None` if there are too many.
-    pub(super) fn add(&mut self, mut unit: Embed) -> Option<char> {
-        let letter = char::from_u32(FIRST_EMBED_CHAR + u32::try_from(self.list.len()).ok()?)?;
-        if !is_mark(letter) {
-            return None;
+    /// Adds an embed and returns its character; `None` if there are too many.
+    pub(super) fn add(&mut self, mut embed: Embed) -> Option<char> {
+        let character = (FIRST_EMBED_CHAR..=LAST_EMBED_CHAR).nth(self.list.len())?;
+        if let Embed::Pasted { number, .. } = &mut embed {
+            let is_pasted = |embed: &&Embed| matches!(embed, Embed::Pasted { .. });
+            *number = 1 + self.list.iter().filter(is_pasted).count();
         }
-        if let Embed::Pasted { number, .. } = &mut unit {
-            let others = |unit: &&Embed| matches!(unit, Embed::Pasted { .. });
-            *number = 1 + self.list.iter().filter(others).count();
-        }
-        self.list.push(unit);
-        Some(letter)
+        self.list.push(embed);
+        Some(character)
     }
 
-    pub(crate) fn get(&self, letter: char) -> Option<&Embed> {
-        let place = u32::from(letter).checked_sub(FIRST_EMBED_CHAR)?;
-        self.list.get(usize::try_from(place).ok()?)
+    pub(crate) fn get(&self, character: char) -> Option<&Embed> {
+        let index = u32::from(character).checked_sub(u32::from(FIRST_EMBED_CHAR))?;
+        self.list.get(usize::try_from(index).ok()?)
     }
 
-    /// The characters of all units, the newest first.
-    pub(super) fn marks(&self) -> impl Iterator<Item = char> {
-        let places = 0..u32::try_from(self.list.len()).unwrap_or(0);
-        places
-            .rev()
-            .filter_map(|place| char::from_u32(FIRST_EMBED_CHAR + place))
+    /// All embeds with their characters, the oldest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (char, &Embed)> {
+        let embed = |character| Some((character, self.get(character)?));
+        (FIRST_EMBED_CHAR..=LAST_EMBED_CHAR).filter_map(embed)
     }
 
-    /// Replaces the character of each unit with a text.
+    /// Replaces the character of each embed with a text.
     pub(super) fn expand(&self, text: &str, show: impl Fn(&Embed) -> String) -> String {
-        let mut spelled = String::with_capacity(text.len());
-        for letter in text.chars() {
-            match self.get(letter) {
-                Some(unit) => spelled.push_str(&show(unit)),
-                None => spelled.push(letter),
+        let mut expanded = String::with_capacity(text.len());
+        for character in text.chars() {
+            match self.get(character) {
+                Some(embed) => expanded.push_str(&show(embed)),
+                None => expanded.push(character),
             }
         }
-        spelled
+        expanded
     }
 }
 
-/// Whether a character is in the range reserved for units.
-pub(super) fn is_mark(letter: char) -> bool {
-    (FIRST_EMBED_CHAR..=LAST_EMBED_CHAR).contains(&u32::from(letter))
+/// Whether a character is in the range reserved for embeds.
+pub(super) fn is_embed_char(character: char) -> bool {
+    (FIRST_EMBED_CHAR..=LAST_EMBED_CHAR).contains(&character)
 }
 
-fn name(attachment: &ImageAttachment) -> String {
+fn file_name(attachment: &ImageAttachment) -> String {
     let name = attachment.path.file_name().unwrap_or_default();
     clean(&name.to_string_lossy()).replace(['\n', '\t', '['], " ")
 }

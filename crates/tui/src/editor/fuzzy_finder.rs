@@ -1,16 +1,17 @@
 //! Fuzzy search in a list of paths. Pure.
 //!
 //! Fast enough to run at every key press for any number of paths. A path that does not match a
-//! query does not match an extension of it either, so each further letter searches only the
-//! remaining matches. A search proceeds [`PATHS_PER_STEP`] paths at a time, and the best matches so far are
-//! available at any time.
+//! query does not match an extension of it either, so each further character searches only the
+//! remaining matches. A search proceeds [`PATHS_PER_STEP`] paths at a time, and the best matches so
+//! far are available at any time.
+
+use std::cmp::Reverse;
 
 use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 /// Paths searched per step: a few milliseconds.
 const PATHS_PER_STEP: usize = 4_096;
-/// Number of best matches that are kept sorted.
 const MAX_BEST_MATCHES: usize = 64;
 
 /// All paths, and the state of the search.
@@ -18,64 +19,56 @@ const MAX_BEST_MATCHES: usize = 64;
 pub(crate) struct FuzzyFinder {
     paths: Vec<String>,
     matcher: Matcher,
-    letters: String,
+    query: String,
     /// Indices of the paths still to be searched, the next one last.
     ahead: Vec<u32>,
-    /// Indices of the paths that match.
-    fitting: Vec<u32>,
-    /// Score and index of the best matches.
-    best: Vec<(u16, u32)>,
+    /// Score and index of the paths that match.
+    matches: Vec<(u16, u32)>,
 }
 
 impl Default for FuzzyFinder {
     fn default() -> Self {
-        Self {
-            paths: Vec::new(),
-            matcher: Matcher::new(Config::DEFAULT.match_paths()),
-            letters: String::new(),
-            ahead: Vec::new(),
-            fitting: Vec::new(),
-            best: Vec::new(),
-        }
+        Self::new(Vec::new())
     }
 }
 
 impl FuzzyFinder {
     pub(crate) fn new(paths: Vec<String>) -> Self {
-        let mut finder = Self {
+        let count = u32::try_from(paths.len()).unwrap_or(u32::MAX);
+        Self {
             paths,
-            ..Self::default()
-        };
-        finder.fitting = finder.all();
-        finder
+            matcher: Matcher::new(Config::DEFAULT.match_paths()),
+            query: String::new(),
+            ahead: Vec::new(),
+            // The empty query matches all paths.
+            matches: (0..count).map(|index| (0, index)).collect(),
+        }
     }
 
     pub(crate) fn has(&self, path: &str) -> bool {
         self.paths.iter().any(|other| other == path)
     }
 
-    pub(crate) fn path(&self, place: usize) -> &str {
-        self.paths.get(place).map_or("", String::as_str)
+    pub(crate) fn path(&self, index: usize) -> &str {
+        self.paths.get(index).map_or("", String::as_str)
     }
 
     /// Sets the query and runs the first step.
-    pub(crate) fn look_for(&mut self, letters: &str) {
-        if letters == self.letters && !self.best.is_empty() {
+    pub(crate) fn look_for(&mut self, query: &str) {
+        if query == self.query && !self.matches.is_empty() {
             return;
         }
-        let mut ahead = if letters.starts_with(&self.letters) {
-            let mut ahead = std::mem::take(&mut self.ahead);
-            ahead.append(&mut self.fitting);
-            ahead
+        if query.starts_with(&self.query) {
+            let matches = self.matches.drain(..);
+            self.ahead.extend(matches.map(|(_, index)| index));
+            // Search in the order of the list.
+            self.ahead.sort_unstable_by_key(|index| Reverse(*index));
         } else {
-            self.all()
-        };
-        // Search in the order of the list.
-        ahead.sort_unstable_by(|one, other| other.cmp(one));
-        self.ahead = ahead;
-        self.fitting.clear();
-        self.best.clear();
-        letters.clone_into(&mut self.letters);
+            self.matches.clear();
+            let count = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
+            self.ahead = (0..count).rev().collect();
+        }
+        query.clone_into(&mut self.query);
         self.search_step();
     }
 
@@ -88,71 +81,52 @@ impl FuzzyFinder {
     pub(crate) fn search_step(&mut self) {
         let atom = self.atom();
         let mut buffer = Vec::new();
-        for _ in 0..PATHS_PER_STEP {
-            let Some(place) = self.ahead.pop() else {
-                break;
-            };
-            let path = Utf32Str::new(&self.paths[place as usize], &mut buffer);
+        let start = self.ahead.len().saturating_sub(PATHS_PER_STEP);
+        for index in self.ahead.drain(start..).rev() {
+            let path = Utf32Str::new(&self.paths[index as usize], &mut buffer);
             if let Some(score) = atom.score(path, &mut self.matcher) {
-                self.fitting.push(place);
-                self.best.push((score, place));
-            }
-            if self.best.len() >= 16 * MAX_BEST_MATCHES {
-                self.keep_best();
+                self.matches.push((score, index));
             }
         }
-        self.keep_best();
     }
 
     /// The best matches so far: the index of the path, and the indices of its matching characters.
     pub(crate) fn best(&mut self) -> Vec<(usize, Vec<u32>)> {
+        let rank = |(score, index): &(u16, u32)| {
+            // With an empty query all paths match alike: keep the order of the list.
+            let length = match self.query.as_str() {
+                "" => 0,
+                _ => self.paths[*index as usize].len(),
+            };
+            (Reverse(*score), length, *index)
+        };
+        let count = self.matches.len().min(MAX_BEST_MATCHES);
+        if count < self.matches.len() {
+            self.matches.select_nth_unstable_by_key(count, rank);
+        }
+        self.matches[..count].sort_unstable_by_key(rank);
         let atom = self.atom();
         let mut buffer = Vec::new();
-        let mut best = Vec::with_capacity(self.best.len());
-        for (_, place) in &self.best {
-            let place = *place as usize;
-            let path = Utf32Str::new(&self.paths[place], &mut buffer);
+        let best = self.matches[..count].iter().map(|(_, index)| {
+            let index = *index as usize;
+            let path = Utf32Str::new(&self.paths[index], &mut buffer);
             let mut matched = Vec::new();
             atom.indices(path, &mut self.matcher, &mut matched);
             matched.sort_unstable();
             matched.dedup();
-            best.push((place, matched));
-        }
-        best
-    }
-
-    fn keep_best(&mut self) {
-        let paths = &self.paths;
-        // With an empty query all paths match alike: keep the order of the list.
-        let has_letters = !self.letters.is_empty();
-        let order = |(score, place): &(u16, u32)| {
-            let length = paths[*place as usize].len();
-            (
-                std::cmp::Reverse(*score),
-                if has_letters { length } else { 0 },
-                *place,
-            )
-        };
-        if self.best.len() > MAX_BEST_MATCHES {
-            self.best
-                .select_nth_unstable_by_key(MAX_BEST_MATCHES, order);
-            self.best.truncate(MAX_BEST_MATCHES);
-        }
-        self.best.sort_unstable_by_key(order);
+            (index, matched)
+        });
+        best.collect()
     }
 
     fn atom(&self) -> Atom {
         Atom::new(
-            &self.letters,
+            &self.query,
             CaseMatching::Smart,
             Normalization::Smart,
             AtomKind::Fuzzy,
             false,
         )
-    }
-
-    fn all(&self) -> Vec<u32> {
-        (0..u32::try_from(self.paths.len()).unwrap_or(u32::MAX)).collect()
     }
 }
 

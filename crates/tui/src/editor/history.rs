@@ -7,106 +7,95 @@ const MAX_HISTORY_LEN: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct MessageHistory {
     /// Sent messages, the newest last.
-    said: Vec<MessageDraft>,
+    sent: Vec<MessageDraft>,
     /// Index of the message that is shown.
-    place: Option<usize>,
+    shown: Option<usize>,
     /// The draft from before the history was opened.
-    kept: MessageDraft,
+    unsent: MessageDraft,
 }
 
 impl MessageHistory {
     /// Adds a sent message.
     pub(crate) fn add(&mut self, draft: MessageDraft) {
-        self.place = None;
+        self.shown = None;
         if draft.is_blank() {
             return;
         }
-        self.said.retain(|other| *other != draft);
-        self.said.push(draft);
-        if self.said.len() > MAX_HISTORY_LEN {
-            self.said.remove(0);
+        self.sent.retain(|other| *other != draft);
+        self.sent.push(draft);
+        if self.sent.len() > MAX_HISTORY_LEN {
+            self.sent.remove(0);
         }
     }
 
     /// Adds the prompts of a session that is opened. They count as older than the messages sent
     /// here.
     pub(crate) fn open(&mut self, prompts: impl IntoIterator<Item = String>) {
-        self.place = None;
-        let here = std::mem::take(&mut self.said);
-        for draft in prompts.into_iter().map(MessageDraft::plain).chain(here) {
-            self.add(draft);
-        }
+        self.shown = None;
+        let sent_here = std::mem::take(&mut self.sent);
+        let prompts = prompts.into_iter().map(MessageDraft::plain);
+        prompts.chain(sent_here).for_each(|draft| self.add(draft));
     }
 
-    /// The previous message. Saves the draft on the first step.
-    pub(super) fn older(
-        &mut self,
-        written: impl FnOnce() -> MessageDraft,
-    ) -> Option<&MessageDraft> {
-        let place = self.place.unwrap_or(self.said.len()).checked_sub(1)?;
-        if self.place.is_none() {
-            self.kept = written();
+    /// The previous message. Saves the unsent draft on the first step.
+    pub(super) fn older(&mut self, unsent: MessageDraft) -> Option<MessageDraft> {
+        let index = self.shown.unwrap_or(self.sent.len()).checked_sub(1)?;
+        if self.shown.is_none() {
+            self.unsent = unsent;
         }
-        self.place = Some(place);
-        self.said.get(place)
+        self.shown = Some(index);
+        self.sent.get(index).cloned()
     }
 
-    /// The next message, and after the newest one the saved draft.
+    /// The next message, and after the newest one the unsent draft.
     pub(super) fn newer(&mut self) -> Option<MessageDraft> {
-        let place = self.place? + 1;
-        match self.said.get(place) {
-            Some(draft) => {
-                self.place = Some(place);
-                Some(draft.clone())
-            }
-            None => {
-                self.place = None;
-                Some(std::mem::take(&mut self.kept))
-            }
-        }
+        let index = self.shown? + 1;
+        let next = self.sent.get(index).cloned();
+        self.shown = next.is_some().then_some(index);
+        next.or_else(|| Some(std::mem::take(&mut self.unsent)))
     }
 
     /// Leaves the history: the shown message becomes the draft.
     pub(super) fn leave(&mut self) {
-        self.place = None;
+        self.shown = None;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.said.is_empty()
+        self.sent.is_empty()
     }
 
     /// Whether an unchanged message of the history is shown.
     pub(crate) fn is_open(&self) -> bool {
-        self.place.is_some()
+        self.shown.is_some()
     }
 
-    /// The next message that contains `words`, older or newer than `from`, and its index.
+    /// The next message that contains `query`, older or newer than `from`, and its index. Ignores
+    /// case, unless the query has an uppercase letter.
     pub(crate) fn find(
         &self,
-        words: &str,
+        query: &str,
         from: Option<usize>,
         step: i32,
     ) -> Option<(usize, MessageDraft)> {
-        let is_exact = words.chars().any(char::is_uppercase);
-        let small = words.to_lowercase();
-        let has_words = |place: &usize| {
-            let said = self
-                .said
-                .get(*place)
-                .map(MessageDraft::full)
-                .unwrap_or_default();
+        let is_exact = query.chars().any(char::is_uppercase);
+        let lowercase = query.to_lowercase();
+        let is_match = |(_, draft): &(usize, &MessageDraft)| {
+            let text = draft.full();
             if is_exact {
-                said.contains(words)
+                text.contains(query)
             } else {
-                said.to_lowercase().contains(&small)
+                text.to_lowercase().contains(&lowercase)
             }
         };
-        let all = self.said.len();
-        let place = if step < 0 {
-            (0..from.unwrap_or(all).min(all)).rev().find(has_words)
+        let count = self.sent.len();
+        let drafts = self.sent.iter().enumerate();
+        let found = if step < 0 {
+            drafts.take(from.unwrap_or(count)).rev().find(is_match)
         } else {
-            (from.map_or(all, |from| from + 1)..all).find(has_words)
-        }?;
-        Some((place, self.said.get(place)?.clone()))
+            drafts
+                .skip(from.map_or(count, |from| from + 1))
+                .find(is_match)
+        };
+        found.map(|(index, draft)| (index, draft.clone()))
     }
 }

@@ -8,108 +8,83 @@ use crate::port::ImageAttachment;
 
 impl Editor {
     /// Replaces the text with that of the external editor. Blocks and images that are still there
-    /// unchanged stay units.
+    /// unchanged stay embeds.
     pub(crate) fn replace(&mut self, text: &str) {
         let text = paste::sanitize(text.strip_suffix('\n').unwrap_or(text));
-        let before = self.draft();
-        let mut pieces = vec![(text, None)];
-        for letter in before.text.chars() {
-            let Some(unit) = before.units.get(letter) else {
+        let before = self.take();
+        let mut rest = text.as_str();
+        for character in before.text.chars() {
+            let Some(embed) = before.embeds.get(character) else {
                 continue;
             };
-            let (last, _) = pieces.last().expect("pieces is never empty");
-            if let Some((left, right)) = last.split_once(&unit.words()) {
-                let (left, right) = (left.to_owned(), right.to_owned());
-                pieces.pop();
-                pieces.push((left, Some(unit.clone())));
-                pieces.push((right, None));
+            if let Some((left, right)) = rest.split_once(&embed.text()) {
+                self.insert(MessageDraft::plain(left));
+                self.insert_embed(embed.clone());
+                rest = right;
             }
         }
-        self.set(MessageDraft::default());
-        for (words, unit) in pieces {
-            self.insert(MessageDraft::plain(words));
-            if let Some(unit) = unit {
-                self.insert_embed(unit);
-            }
-        }
+        self.insert(MessageDraft::plain(rest));
     }
 
     /// Inserts pasted text.
     pub(crate) fn paste(&mut self, text: &str) -> PasteResult {
         let text = paste::sanitize(text);
-        if let Some(pasted_images) = paste::pasted_images(&text) {
-            let words: Vec<&str> = pasted_images
-                .iter()
-                .map(|(words, _)| words.as_str())
-                .collect();
-            self.insert_text(&words.join(" "));
-            return PasteResult::Pictures(pasted_images);
+        if let Some(images) = paste::pasted_images(&text) {
+            let paths: Vec<&str> = images.iter().map(|(path, _)| path.as_str()).collect();
+            self.insert_text(&paths.join(" "));
+            return PasteResult::Pictures(images);
         }
         if paste::is_long(&text) || self.is_full(text.len()) {
-            self.insert_block(&text)
+            self.insert_block(&text);
         } else {
-            self.insert_text(&text)
+            self.insert_text(&text);
         }
         PasteResult::Text
     }
 
-    /// Inserts an image in place of `words`. If `words` is empty, inserts it at the cursor; if the
-    /// text no longer contains `words`, drops it.
-    pub(crate) fn attach(&mut self, attachment: ImageAttachment, words: &str) {
-        let place = self.find(words).filter(|_| !words.is_empty());
+    /// Inserts an image in place of `placeholder`. If that is empty, inserts it at the cursor; if
+    /// the text no longer contains it, drops the image.
+    pub(crate) fn attach(&mut self, attachment: ImageAttachment, placeholder: &str) {
+        let image = Embed::Image(Arc::new(attachment));
+        if placeholder.is_empty() {
+            return self.insert_embed(image);
+        }
+        let mut lines = self.area.lines().iter().enumerate();
+        let found = lines.find_map(|(line, text)| Some((line, text, text.rfind(placeholder)?)));
+        let Some((line, text, offset)) = found else {
+            return;
+        };
+        let start = text[..offset].chars().count();
+        let length = placeholder.chars().count();
         let (row, column) = self.cursor();
-        if let Some((line, letter)) = place {
-            let letters = words.chars().count();
-            self.move_to(line, letter);
-            self.area.delete_str(letters);
-            self.insert_embed(Embed::Image(Arc::new(attachment)));
-            // Move the cursor back to where it was.
-            if row == line && column >= letter + letters {
-                self.move_to(row, column + 1 - letters);
-            } else if (row, column) < (line, letter) || row > line {
-                self.move_to(row, column);
-            }
-        } else if words.is_empty() {
-            self.insert_embed(Embed::Image(Arc::new(attachment)));
+        self.move_to(line, start);
+        self.area.delete_str(length);
+        self.insert_embed(image);
+        // Move the cursor back to where it was.
+        if row == line && column >= start {
+            self.move_to(row, column.max(start + length) + 1 - length);
+        } else {
+            self.move_to(row, column);
         }
     }
 
-    fn find(&self, words: &str) -> Option<(usize, usize)> {
-        self.area
-            .lines()
-            .iter()
-            .enumerate()
-            .find_map(|(line, text)| {
-                let place = text.rfind(words)?;
-                Some((line, text[..place].chars().count()))
-            })
-    }
-
-    /// Inserts a draft at the cursor. Its units get characters of this editor.
+    /// Inserts a draft at the cursor. Its embeds get characters of this editor.
     pub(super) fn insert(&mut self, draft: MessageDraft) {
         if draft.text.len() > MAX_EDITABLE_BYTES || paste::lines(&draft.text) > MAX_EDITABLE_LINES {
-            let full = draft.full();
-            self.insert_block(&full);
-            return;
+            return self.insert_block(&draft.full());
         }
-        let mut text = String::with_capacity(draft.text.len());
-        for letter in draft.text.chars() {
-            match draft.units.get(letter).cloned() {
-                Some(unit) => match self.units.add(unit) {
-                    Some(letter) => text.push(letter),
-                    None => text.push('\u{fffd}'),
-                },
-                None => text.push(letter),
-            }
-        }
+        let renamed = |character| match draft.embeds.get(character).cloned() {
+            Some(embed) => self.embeds.add(embed).unwrap_or('\u{fffd}'),
+            None => character,
+        };
+        let text: String = draft.text.chars().map(renamed).collect();
         self.insert_text(&text);
     }
 
-    pub(super) fn insert_text(&mut self, words: &str) {
-        if !words.is_empty() {
-            self.history.leave();
-            self.wanted = None;
-            self.area.insert_str(words);
+    pub(super) fn insert_text(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.start_change();
+            self.area.insert_str(text);
         }
     }
 
@@ -121,12 +96,11 @@ impl Editor {
         });
     }
 
-    /// Inserts a unit at the cursor, or its text if the message has too many units.
-    fn insert_embed(&mut self, unit: Embed) {
-        let words = match self.units.add(unit.clone()) {
-            Some(letter) => letter.to_string(),
-            None => unit.words(),
-        };
-        self.insert_text(&words);
+    /// Inserts an embed at the cursor, or its text if the message has too many embeds.
+    fn insert_embed(&mut self, embed: Embed) {
+        match self.embeds.add(embed.clone()) {
+            Some(character) => self.insert_text(&character.to_string()),
+            None => self.insert_text(&embed.text()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::embed::is_mark;
+use super::embed::is_embed_char;
 use crate::text::clean;
 
 /// A paste beyond these limits is shown as one unit.
@@ -12,19 +12,10 @@ const MAX_INLINE_CHARS: usize = 500;
 
 const IMAGE_EXTENSIONS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 
-/// Sanitises a paste: no control characters, `
-/// ` as line end.
+/// Sanitises a paste: no control characters, `\n` as line end.
 pub(super) fn sanitize(text: &str) -> String {
-    let text = if text.contains('\r') {
-        text.replace("\r\n", "\n").replace('\r', "\n")
-    } else {
-        text.to_owned()
-    };
-    let mut text = clean(&text).into_owned();
-    if text.chars().any(is_mark) {
-        text = text.replace(is_mark, "\u{fffd}");
-    }
-    text
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    clean(&text).replace(is_embed_char, "\u{fffd}")
 }
 
 /// Whether a paste is too long to be shown in full.
@@ -53,17 +44,15 @@ pub(super) fn pasted_images(text: &str) -> Option<Vec<(String, PathBuf)>> {
     if text.is_empty() || text.contains('\n') {
         return None;
     }
-    let all: Option<Vec<_>> = words(text)?
-        .into_iter()
-        .map(|(word, path)| Some((word, image_path(&path)?)))
-        .collect();
+    let words = words(text)?.into_iter();
+    let paths = words.map(|(written, word)| Some((written, image_path(&word)?)));
     // A path with unescaped spaces.
     let whole = || {
         let is_rooted = text.starts_with('/') || text.starts_with("~/");
         let path = image_path(text).filter(|_| is_rooted)?;
         Some(vec![(text.to_owned(), path)])
     };
-    all.or_else(whole)
+    paths.collect::<Option<Vec<_>>>().or_else(whole)
 }
 
 fn image_path(word: &str) -> Option<PathBuf> {
@@ -80,30 +69,30 @@ fn image_path(word: &str) -> Option<PathBuf> {
 /// Splits a text into shell words: each as written and unquoted.
 fn words(text: &str) -> Option<Vec<(String, String)>> {
     let mut words = Vec::new();
-    let (mut written, mut meant) = (String::new(), String::new());
+    let (mut written, mut unquoted) = (String::new(), String::new());
     let mut quote = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        if quote.is_none() && letter.is_whitespace() {
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if quote.is_none() && character.is_whitespace() {
             if !written.is_empty() {
-                words.push((std::mem::take(&mut written), std::mem::take(&mut meant)));
+                words.push((std::mem::take(&mut written), std::mem::take(&mut unquoted)));
             }
             continue;
         }
-        written.push(letter);
-        match (quote, letter) {
-            (Some(open), letter) if letter == open => quote = None,
-            (None, '\'' | '"') => quote = Some(letter),
+        written.push(character);
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
             (None | Some('"'), '\\') => {
-                let escaped = letters.next()?;
+                let escaped = characters.next()?;
                 written.push(escaped);
-                meant.push(escaped);
+                unquoted.push(escaped);
             }
-            _ => meant.push(letter),
+            _ => unquoted.push(character),
         }
     }
     if !written.is_empty() {
-        words.push((written, meant));
+        words.push((written, unquoted));
     }
     quote.is_none().then_some(words)
 }

@@ -8,40 +8,42 @@ pub(super) fn undo_by_word(
     step: fn(&mut TextArea<'static>) -> bool,
     back: fn(&mut TextArea<'static>) -> bool,
 ) {
-    let letters = |area: &TextArea<'_>| -> usize {
-        let lines = area.lines();
-        lines.iter().map(|line| line.chars().count()).sum::<usize>() + lines.len()
-    };
-    let mut before = letters(area);
-    let mut way = None;
+    let mut before = char_count(area);
+    // Whether the characters so far were added or removed.
+    let mut direction = None;
     loop {
-        let is_at_space = is_after_space(area);
+        let is_word_start = is_after_space(area);
         if !step(area) {
             return;
         }
-        let after = letters(area);
-        let change = after.abs_diff(before);
+        let after = char_count(area);
+        let is_one_char = after.abs_diff(before) == 1;
         let grows = after > before;
-        if change != 1 {
-            // Another kind of change: leave it for the next undo, unless it came first.
-            if way.is_some() {
-                back(area);
-            }
-            return;
-        }
-        if way.is_some_and(|way| way != grows) || way.is_some() && is_at_space {
+        if let Some(direction) = direction
+            && (!is_one_char || direction != grows || is_word_start)
+        {
+            // The next undo takes this step.
             back(area);
             return;
         }
-        way = Some(grows);
+        if !is_one_char {
+            return;
+        }
+        direction = Some(grows);
         before = after;
     }
+}
+
+/// Number of characters, counting line ends.
+fn char_count(area: &TextArea<'_>) -> usize {
+    let lines = area.lines().iter();
+    lines.map(|line| line.chars().count() + 1).sum()
 }
 
 /// Whether the cursor is after whitespace or at the start of a line.
 fn is_after_space(area: &TextArea<'_>) -> bool {
     let cursor = area.cursor();
     let line = area.lines().get(cursor.0);
-    let letter = line.and_then(|line| line.chars().nth(cursor.1.checked_sub(1)?));
-    letter.is_none_or(char::is_whitespace)
+    let before = line.and_then(|line| line.chars().nth(cursor.1.checked_sub(1)?));
+    before.is_none_or(char::is_whitespace)
 }
