@@ -13,6 +13,7 @@ mod line_filler;
 mod markdown;
 mod output;
 mod palette;
+mod query;
 mod sgr;
 mod syntax_colours;
 #[cfg(test)]
@@ -26,5 +27,6 @@ pub(crate) use code::code_lines;
 pub(crate) use diff::diff_lines;
 pub(crate) use markdown::Markdown;
 pub(crate) use output::output_lines;
+pub(crate) use query::query_regex;
 pub(crate) use syntax_colours::{SyntaxColours, colours};
 pub(crate) use wrap::{columns, fit, wrap_line, wrap_plain, wrap_prose, wrap_words};

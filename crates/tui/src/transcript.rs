@@ -14,7 +14,6 @@ mod input;
 mod layout_cache;
 mod locate;
 mod log;
-mod needle;
 mod page_layout;
 mod piece;
 mod search;
@@ -33,8 +32,8 @@ pub(crate) use self::entry::NoteTone;
 use self::entry::TranscriptEntry;
 use self::layout_cache::LayoutCache;
 use self::log::EntryLog;
-use self::page_layout::PageLayout;
-use self::search::{MatchLineKey, PageSearch};
+use self::page_layout::{LinePosition, PageLayout};
+use self::search::PageSearch;
 use self::view::{PageView, RevealTarget};
 use crate::theme::Theme;
 
@@ -51,12 +50,12 @@ pub(crate) struct ScrollPosition {
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     log: EntryLog,
-    shelf: LayoutCache,
+    cache: LayoutCache,
     view: PageView,
     selected: Option<usize>,
     search: Option<PageSearch>,
     /// The entry that was opened only to show a search match.
-    lent: Option<usize>,
+    auto_opened: Option<usize>,
     position: ScrollPosition,
 }
 
@@ -73,7 +72,7 @@ impl Transcript {
     pub(crate) fn apply(&mut self, event: &Event) {
         fold::apply_event(&mut self.log, event);
         if self.log.has_changed() {
-            self.view.notice();
+            self.view.mark_new();
         }
     }
 
@@ -81,7 +80,7 @@ impl Transcript {
     pub(crate) fn note(&mut self, text: impl Into<String>, tone: NoteTone) {
         let text = crate::text::clean(&text.into()).into_owned();
         self.log.push(TranscriptEntry::Note { text, tone });
-        self.view.notice();
+        self.view.mark_new();
     }
 
     /// Whether nothing is shown.
@@ -95,27 +94,28 @@ impl Transcript {
         if let Some(search) = &mut self.search {
             search.refresh(&self.log, changed);
         }
-        self.shelf.begin();
-        let mut desk = PageLayout {
+        self.cache.start_frame();
+        let mut page = PageLayout {
             log: &self.log,
-            shelf: &mut self.shelf,
+            cache: &mut self.cache,
             width,
             theme,
         };
-        let found = self.search.as_mut().and_then(|search| {
-            let place = current_match_line(search, &mut desk)?;
-            if std::mem::take(&mut search.is_wanted) {
-                self.view.reveal(RevealTarget::Line(place));
+        let search = self.search.as_mut();
+        let match_line = search.and_then(|search| {
+            let line = page.match_line(search)?;
+            if std::mem::take(&mut search.reveals_match) {
+                self.view.reveal(RevealTarget::Line(line));
             }
-            Some(place)
+            Some(line)
         });
-        let rows = self.view.arrange(&mut desk, height);
-        self.position = position(&self.view, &mut desk, rows.len());
-        self.view.places = rows.iter().map(|row| row.place).collect();
+        let rows = self.view.arrange(&mut page, height);
+        self.position = scroll_position(self.view.top(), &mut page, rows.len());
+        self.view.positions = rows.iter().map(|row| row.position).collect();
         let emphasis = RowEmphasis {
             selected: self.selected,
-            needle: self.search.as_ref().map(|search| &search.needle),
-            found,
+            query: self.search.as_ref().map(|search| &search.query),
+            match_line,
         };
         self.view.lines = rows
             .into_iter()
@@ -154,7 +154,7 @@ impl Transcript {
 
     /// Whether something was added while the end was out of view.
     pub(crate) fn has_new_below(&self) -> bool {
-        self.view.has_news()
+        self.view.has_new_below()
     }
 
     /// The approximate position of the view.
@@ -164,49 +164,26 @@ impl Transcript {
 
     /// The last reply of the model, as written.
     pub(crate) fn last_reply(&self) -> Option<&str> {
-        let words = |index: &usize| match self.log.entry(*index)? {
-            TranscriptEntry::Words { text, .. } if self.log.is_shown(*index) => Some(text.as_str()),
+        let reply = |index: usize| match self.log.entry(index)? {
+            TranscriptEntry::Words { text, .. } if self.log.is_shown(index) => Some(text.as_str()),
             _ => None,
         };
-        (0..self.log.len()).rev().find_map(|index| words(&index))
+        (0..self.log.len()).rev().find_map(reply)
     }
 }
 
-/// The line of the current match. Located again only when it may have moved.
-fn current_match_line(
-    search: &mut PageSearch,
-    desk: &mut PageLayout<'_>,
-) -> Option<page_layout::LinePosition> {
-    let found = search.current()?;
-    let entry = found.entry();
-    let seen = MatchLineKey {
-        found,
-        revision: desk.log.get(entry)?.revision,
-        width: desk.width,
-        is_open: desk.log.is_open(entry),
-    };
-    if let Some((before, place)) = search.line
-        && before == seen
-    {
-        return Some(place);
-    }
-    let place = if search.is_visible(desk.log) {
-        desk.match_position_of(entry, found.section(), found.offset(), &search.needle)
-    } else {
-        page_layout::LinePosition::head(entry)
-    };
-    search.line = Some((seen, place));
-    Some(place)
-}
-
-fn position(view: &PageView, desk: &mut PageLayout<'_>, height: usize) -> ScrollPosition {
-    let total = desk.log.weight(usize::MAX).max(height);
-    let above = match view.top() {
+fn scroll_position(
+    top: Option<LinePosition>,
+    page: &mut PageLayout<'_>,
+    height: usize,
+) -> ScrollPosition {
+    let total = page.log.weight(usize::MAX).max(height);
+    let above = match top {
         None => total - height,
         Some(top) => {
-            let before = desk.log.weight(top.entry);
-            let own = desk.log.weight(top.entry + 1) - before;
-            let (part, parts) = desk.share(top);
+            let before = page.log.weight(top.entry);
+            let own = page.log.weight(top.entry + 1) - before;
+            let (part, parts) = page.share(top);
             (before + own * part / parts).min(total.saturating_sub(height))
         }
     };

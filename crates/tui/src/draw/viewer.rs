@@ -10,7 +10,7 @@ use super::page::thumb;
 use super::put;
 use crate::app::TuiApp;
 use crate::overlay::Viewer;
-use crate::text::fit;
+use crate::text::{fit, query_regex};
 
 /// The area of the text.
 pub(crate) fn body(area: Rect) -> Rect {
@@ -171,40 +171,26 @@ fn draw_query(
 }
 
 /// Highlights the matches on a row that has been drawn.
-fn highlight_matches(words: &str, row: Rect, app: &TuiApp, buffer: &mut Buffer) {
+fn highlight_matches(query: &str, row: Rect, app: &TuiApp, buffer: &mut Buffer) {
     let row = row.intersection(*buffer.area());
-    if words.is_empty() || row.is_empty() {
+    let Some(query) = query_regex(query) else {
         return;
-    }
-    let is_exact = words.chars().any(char::is_uppercase);
-    let fold = |text: &str| {
-        if is_exact {
-            text.to_owned()
-        } else {
-            text.to_lowercase()
-        }
     };
     // A wide character fills two cells, of which the second is empty.
     let mut text = String::new();
     let mut columns = Vec::new();
     for x in row.left()..row.right() {
         let symbol = buffer.cell((x, row.y)).map_or("", |cell| cell.symbol());
-        let symbol = fold(symbol);
         columns.extend(std::iter::repeat_n(x, symbol.len()));
-        text.push_str(&symbol);
+        text.push_str(symbol);
     }
-    let words = fold(words);
-    for (start, found) in text.match_indices(&words) {
-        let first = columns.get(start).copied().unwrap_or(row.x);
-        let last = columns
-            .get(start + found.len() - 1)
-            .copied()
-            .unwrap_or(first);
-        let place = Rect {
+    for found in query.find_iter(&text) {
+        let (first, last) = (columns[found.start()], columns[found.end() - 1]);
+        let area = Rect {
             x: first,
             width: last - first + 1,
             ..row
         };
-        buffer.set_style(place, app.theme.found);
+        buffer.set_style(area, app.theme.found);
     }
 }

@@ -1,6 +1,7 @@
 //! The history of sent messages. Pure.
 
 use super::draft::MessageDraft;
+use crate::text::query_regex;
 
 const MAX_HISTORY_LEN: usize = 1_000;
 
@@ -69,23 +70,17 @@ impl MessageHistory {
         self.shown.is_some()
     }
 
-    /// The next message that contains `query`, older or newer than `from`, and its index. Ignores
-    /// case, unless the query has an uppercase letter.
+    /// The next message that contains `query`, older or newer than `from`, and its index.
     pub(crate) fn find(
         &self,
         query: &str,
         from: Option<usize>,
         step: i32,
     ) -> Option<(usize, MessageDraft)> {
-        let is_exact = query.chars().any(char::is_uppercase);
-        let lowercase = query.to_lowercase();
+        let query = query_regex(query);
         let is_match = |(_, draft): &(usize, &MessageDraft)| {
-            let text = draft.full();
-            if is_exact {
-                text.contains(query)
-            } else {
-                text.to_lowercase().contains(&lowercase)
-            }
+            let query = query.as_ref();
+            query.is_none_or(|query| query.is_match(&draft.full()))
         };
         let count = self.sent.len();
         let drafts = self.sent.iter().enumerate();

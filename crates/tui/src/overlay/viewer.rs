@@ -6,6 +6,7 @@ use ratatui::text::Line;
 use super::OverlayAction;
 use super::content::{ViewerContent, ViewerLines};
 use crate::app::AppEffect;
+use crate::text::query_regex;
 use crate::theme::{ColourScheme, Theme};
 
 #[derive(Debug)]
@@ -177,26 +178,19 @@ impl Viewer {
         }
     }
 
-    /// Finds the matching lines. Case matters only if the query has an uppercase letter.
+    /// Finds the matching lines.
     fn find(&mut self) {
-        let words = &self.search.words;
-        let is_exact = words.chars().any(char::is_uppercase);
-        let has_words = |line: &Line<'_>| {
-            if is_exact {
-                line.to_string().contains(words)
-            } else {
-                line.to_string().to_lowercase().contains(words)
-            }
+        let query = query_regex(&self.search.words);
+        let is_match = |line: &Line<'_>| {
+            let query = query.as_ref();
+            query.is_some_and(|query| query.is_match(&line.to_string()))
         };
         let lines = self.laid.lines.iter().enumerate();
         self.search.found = lines
-            .filter_map(|(place, line)| has_words(line).then_some(place))
-            .filter(|_| !words.is_empty())
+            .filter_map(|(index, line)| is_match(line).then_some(index))
             .collect();
-        self.search.at = self
-            .search
-            .at
-            .min(self.search.found.len().saturating_sub(1));
+        let last = self.search.found.len().saturating_sub(1);
+        self.search.at = self.search.at.min(last);
     }
 
     fn find_matches_from_view(&mut self) {

@@ -57,6 +57,21 @@ impl Markdown {
         markdown
     }
 
+    /// Sets the text. If it has only grown, just the new part is laid out again.
+    pub(crate) fn set(&mut self, source: &str, is_whole: bool) {
+        match source.strip_prefix(self.source.as_str()) {
+            Some("") if self.is_open != is_whole => return,
+            Some(piece) => self.push(piece),
+            None => {
+                *self = Self::default();
+                self.push(source);
+            }
+        }
+        if is_whole {
+            self.finish();
+        }
+    }
+
     /// Appends a piece. The text stays open: unfinished marks at its end are shown as if closed.
     pub(crate) fn push(&mut self, piece: &str) {
         let is_clean = self.cleaned.is_none() && self.cleaner.leaves_unchanged(piece);

@@ -1,48 +1,38 @@
 //! Selecting, opening, searching and copying entries.
 
+use std::ops::Range;
+
 use super::Transcript;
 use super::entry::TranscriptEntry;
-use super::needle::SearchNeedle;
 use super::page_layout::LinePosition;
-use super::search::{PageMatch, PageSearch};
+use super::search::PageSearch;
 use super::view::RevealTarget;
-use crate::text::clean;
+use crate::text::{clean, query_regex};
 
 impl Transcript {
     /// Moves the selection by `step` entries; positive is down. Without a selection, selects the
     /// last entry that can be opened.
     pub(crate) fn select(&mut self, step: i32) {
         let log = &self.log;
-        let is_shown = |index: &usize| log.is_shown(*index);
-        let mut all = 0..log.len();
+        let shown = |range: Range<usize>| range.filter(|index| log.is_shown(*index));
+        let all = 0..log.len();
+        let skipped = (step.unsigned_abs() as usize).saturating_sub(1);
         let next = match self.selected {
-            None => all
-                .clone()
-                .rev()
-                .find(|index| log.opens(*index))
-                .or_else(|| all.rfind(is_shown)),
-            Some(selected) => {
-                let steps = step.unsigned_abs() as usize;
-                let steps = steps.saturating_sub(1);
-                let next = match step {
-                    0 => self.selected(),
-                    1.. => (selected + 1..log.len()).filter(is_shown).nth(steps),
-                    _ => (0..selected).rev().filter(is_shown).nth(steps),
-                };
-                let edge = || {
-                    if step < 0 {
-                        all.find(is_shown)
-                    } else {
-                        all.rfind(is_shown)
-                    }
-                };
-                next.or_else(edge)
-            }
+            None => all.clone().rev().find(|index| log.opens(*index)),
+            Some(_) if step == 0 => self.selected(),
+            Some(selected) if step > 0 => shown(selected + 1..all.end).nth(skipped),
+            Some(selected) => shown(0..selected).nth_back(skipped),
         };
-        self.selected = next;
-        if let Some(entry) = next {
-            self.view
-                .reveal(RevealTarget::Line(LinePosition::head(entry)));
+        self.selected = next.or_else(|| {
+            if self.selected.is_some() && step < 0 {
+                shown(all).next()
+            } else {
+                shown(all).next_back()
+            }
+        });
+        if let Some(entry) = self.selected {
+            let head = LinePosition::head(entry);
+            self.view.reveal(RevealTarget::Line(head));
         }
     }
 
@@ -71,11 +61,9 @@ impl Transcript {
 
     /// Handles a click on a row of the view. Returns whether an entry was opened or closed.
     pub(crate) fn click(&mut self, row: u16) -> bool {
-        let place = self.view.places.get(usize::from(row)).copied();
-        match place.filter(|place| place.block > 0) {
-            Some(place) => self.toggle(place.entry),
-            None => false,
-        }
+        let clicked = self.view.positions.get(usize::from(row)).copied();
+        let clicked = clicked.filter(|position| position.block > 0);
+        clicked.is_some_and(|position| self.toggle(position.entry))
     }
 
     /// Opens or closes an entry. Its first line stays on its row, or is scrolled into view.
@@ -85,7 +73,7 @@ impl Transcript {
         }
         let is_open = self.log.is_open(index);
         self.log.set_open(index, !is_open);
-        self.lent.take_if(|lent| *lent == index);
+        self.auto_opened.take_if(|opened| *opened == index);
         let row = self.view.row_of(index).unwrap_or(0);
         self.view.reveal(RevealTarget::Keep { entry: index, row });
         true
@@ -93,16 +81,17 @@ impl Transcript {
 
     /// Searches all entries and goes to the nearest match above the end of the view in which the
     /// search began. Returns the number of matches.
-    pub(crate) fn search(&mut self, words: &str) -> usize {
-        let Some(needle) = SearchNeedle::new(words) else {
+    pub(crate) fn search(&mut self, query: &str) -> usize {
+        let Some(query) = query_regex(query) else {
             self.search = None;
             self.close_auto_opened(None);
             return 0;
         };
-        let last = self.view.last().map_or(self.log.len(), |place| place.entry);
+        let last = self.view.positions.last();
+        let last = last.map_or(self.log.len(), |position| position.entry);
         let origin = self.search.as_ref().map_or(last, |search| search.origin);
         self.log.take_changed();
-        let search = PageSearch::new(&self.log, needle, origin);
+        let search = PageSearch::new(&self.log, query, origin);
         let count = search.len();
         self.search = Some(search);
         self.go_to_match();
@@ -127,29 +116,30 @@ impl Transcript {
     /// Ends the search. The entry of the current match stays open for reading.
     pub(crate) fn clear_search(&mut self) {
         self.search = None;
-        self.lent = None;
+        self.auto_opened = None;
     }
 
     /// Goes to the current match: opens its entry if needed, and closes the one opened for an
     /// earlier match.
     fn go_to_match(&mut self) {
         let found = self.search.as_ref().and_then(PageSearch::current);
-        self.close_auto_opened(found.map(PageMatch::entry));
+        self.close_auto_opened(found.map(|found| found.entry));
         let Some(search) = &mut self.search else {
             return;
         };
-        search.is_wanted = true;
+        search.reveals_match = true;
         if let Some(found) = found
             && !search.is_visible(&self.log)
         {
-            self.log.set_open(found.entry(), true);
-            self.lent = Some(found.entry());
+            self.log.set_open(found.entry, true);
+            self.auto_opened = Some(found.entry);
         }
     }
 
-    fn close_auto_opened(&mut self, but: Option<usize>) {
-        if let Some(lent) = self.lent.take_if(|lent| Some(*lent) != but) {
-            self.log.set_open(lent, false);
+    fn close_auto_opened(&mut self, except: Option<usize>) {
+        let opened = self.auto_opened.take_if(|opened| Some(*opened) != except);
+        if let Some(opened) = opened {
+            self.log.set_open(opened, false);
         }
     }
 

@@ -3,10 +3,10 @@
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use regex::Regex;
 
 use super::log::EntryLog;
-use super::needle::SearchNeedle;
-use super::page_layout::{LinePosition, PageRow, margin_width};
+use super::page_layout::{LinePosition, PageRow};
 use super::section_layout::entry_sign;
 use crate::text::wrap_line;
 use crate::theme::Theme;
@@ -14,9 +14,9 @@ use crate::theme::Theme;
 /// What to highlight.
 pub(super) struct RowEmphasis<'a> {
     pub(super) selected: Option<usize>,
-    pub(super) needle: Option<&'a SearchNeedle>,
+    pub(super) query: Option<&'a Regex>,
     /// The line of the current match.
-    pub(super) found: Option<LinePosition>,
+    pub(super) match_line: Option<LinePosition>,
 }
 
 pub(super) fn compose_row(
@@ -26,33 +26,24 @@ pub(super) fn compose_row(
     width: u16,
     theme: &Theme,
 ) -> Line<'static> {
-    let PageRow {
-        place,
-        line,
-        is_body,
-    } = row;
-    let mut spans = match place.block {
-        0 => Vec::new(),
-        _ => margin_spans(log, place, is_body, emphasis.selected, width, theme),
-    };
-    let base = line.style;
-    let mut content: Vec<Span<'static>> = line
-        .spans
-        .into_iter()
-        .map(|span| Span::styled(span.content, base.patch(span.style)))
-        .collect();
-    if log.is_void(place.entry) {
-        for span in &mut content {
-            span.style = theme.dim;
-        }
+    let position = row.position;
+    let mut spans = margin_spans(&row, log, emphasis.selected, theme);
+    let base = row.line.style;
+    let mut content = row.line.spans;
+    for span in &mut content {
+        span.style = if log.is_void(position.entry) {
+            theme.dim
+        } else {
+            base.patch(span.style)
+        };
     }
-    if let Some(needle) = emphasis.needle {
-        let style = if emphasis.found == Some(place) {
+    if let Some(query) = emphasis.query {
+        let style = if emphasis.match_line == Some(position) {
             theme.found
         } else {
             theme.warn.add_modifier(Modifier::UNDERLINED)
         };
-        content = highlight(content, needle, style);
+        content = highlight(content, query, style);
     }
     spans.append(&mut content);
     let line = Line::from(spans);
@@ -65,44 +56,36 @@ pub(super) fn compose_row(
 
 /// The margin: the sign of the entry, and a rule beside its body.
 fn margin_spans(
+    row: &PageRow,
     log: &EntryLog,
-    place: LinePosition,
-    is_body: bool,
     selected: Option<usize>,
-    width: u16,
     theme: &Theme,
 ) -> Vec<Span<'static>> {
-    let columns = margin_width(width, is_body);
-    if columns == 0 {
+    if row.margin == 0 {
         return Vec::new();
     }
-    let is_selected = selected == Some(place.entry);
-    let is_head = place == LinePosition::head(place.entry);
-    let is_open = log.is_open(place.entry);
-    let sign = match (is_selected, is_head, log.entry(place.entry)) {
-        (true, true, _) if log.opens(place.entry) && is_open => Span::styled("▾", theme.accent),
+    let index = row.position.entry;
+    let is_head = row.position == LinePosition::head(index);
+    let is_open = log.is_open(index);
+    let sign = match (selected == Some(index), is_head, log.entry(index)) {
+        (true, true, _) if log.opens(index) && is_open => Span::styled("▾", theme.accent),
         (true, true, _) => Span::styled("▸", theme.accent),
         (true, false, _) => Span::styled("│", theme.accent),
         (false, true, Some(entry)) => entry_sign(entry, is_open, theme),
         _ => Span::raw(" "),
     };
     let mut spans = vec![sign, Span::raw(" ")];
-    if columns == 4 {
+    if row.margin == 4 {
         spans.push(Span::styled("│ ", theme.dim));
     }
     spans
 }
 
 /// Styles all matches in a line.
-fn highlight(spans: Vec<Span<'static>>, needle: &SearchNeedle, style: Style) -> Vec<Span<'static>> {
+fn highlight(spans: Vec<Span<'static>>, query: &Regex, style: Style) -> Vec<Span<'static>> {
     let text: String = spans.iter().map(|span| span.content.as_ref()).collect();
-    let mut places = Vec::new();
-    let mut from = 0;
-    while let Some((start, end)) = needle.find(&text, from) {
-        places.push((start, end));
-        from = end;
-    }
-    if places.is_empty() {
+    let matches: Vec<_> = query.find_iter(&text).map(|found| found.range()).collect();
+    if matches.is_empty() {
         return spans;
     }
     let mut cut = Vec::new();
@@ -110,20 +93,18 @@ fn highlight(spans: Vec<Span<'static>>, needle: &SearchNeedle, style: Style) -> 
     for span in spans {
         let end = offset + span.content.len();
         // The span is cut at the edges of all matches in it.
-        let edges = places.iter().flat_map(|(start, end)| [*start, *end]);
-        let mut edges: Vec<usize> = edges.filter(|edge| (offset..end).contains(edge)).collect();
-        edges.push(end);
+        let edges = matches.iter().flat_map(|found| [found.start, found.end]);
+        let edges = edges.filter(|edge| (offset + 1..end).contains(edge));
         let mut start = offset;
-        for edge in edges.into_iter().filter(|edge| *edge > offset) {
-            let is_found = places
-                .iter()
-                .any(|(from, to)| (*from..*to).contains(&start));
-            let piece = span.content[start - offset..edge - offset].to_owned();
-            cut.push(if is_found {
-                Span::styled(piece, span.style.patch(style))
+        for edge in edges.chain([end]) {
+            let text = span.content[start - offset..edge - offset].to_owned();
+            let is_match = matches.iter().any(|found| found.contains(&start));
+            let style = if is_match {
+                span.style.patch(style)
             } else {
-                Span::styled(piece, span.style)
-            });
+                span.style
+            };
+            cut.push(Span::styled(text, style));
             start = edge;
         }
         offset = end;

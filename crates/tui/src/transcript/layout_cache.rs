@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use ratatui::text::Line;
 
-use super::entry::TranscriptEntry;
-use super::section::{MarkdownText, SectionContent};
+use super::log::LogItem;
+use super::section::SectionContent;
 use super::section_layout::lay_out_section;
 use crate::text::{Markdown, colours};
 use crate::theme::{ColourScheme, Theme};
@@ -14,19 +14,18 @@ use crate::theme::{ColourScheme, Theme};
 /// Maximum number of cached lines, not counting those of the last frame.
 const MAX_CACHED_LINES: usize = 10_000;
 
-/// Maximum number of cached bytes of markdown, not counting those of the last frame.
-const MAX_CACHED_MARKDOWN_BYTES: usize = 256 * 1024;
+/// Markdown is counted by its source: so many bytes are about one line.
+const MARKDOWN_LINE_BYTES: usize = 24;
 
 #[derive(Debug, Default)]
 pub(super) struct LayoutCache {
-    laid: HashMap<LayoutKey, CachedLines>,
-    lines: usize,
-    /// In the order of creation; so is `places`.
+    layouts: HashMap<LayoutKey, CachedLayout>,
+    /// In the order of creation.
     keys: VecDeque<LayoutKey>,
-    words: HashMap<(usize, usize), CachedMarkdown>,
-    places: VecDeque<(usize, usize)>,
+    /// Number of lines of all layouts.
+    lines: usize,
     /// Number of frames.
-    picture: u64,
+    frame: u64,
 }
 
 /// A piece of a section of an entry.
@@ -38,47 +37,35 @@ pub(super) struct LayoutKey {
     pub(super) is_open: bool,
 }
 
-/// The inputs of a layout.
+#[derive(Debug)]
+struct CachedLayout {
+    layout: SectionLayout,
+    lines: usize,
+    /// The last frame that used it.
+    frame: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum SectionLayout {
+    Lines(LayoutInputs, Vec<Line<'static>>),
+    /// Laid out incrementally.
+    Markdown(Box<Markdown>),
+}
+
+/// What the lines of a piece depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LayoutStamp {
-    pub(super) revision: u32,
-    pub(super) width: u16,
-    pub(super) look: ColourScheme,
+pub(super) struct LayoutInputs {
+    revision: u32,
+    width: u16,
+    look: ColourScheme,
     /// Generation of the syntax colours.
     colours: u64,
-}
-
-#[derive(Debug)]
-struct CachedLines {
-    stamp: LayoutStamp,
-    lines: Vec<Line<'static>>,
-    used: u64,
-}
-
-#[derive(Debug)]
-struct CachedMarkdown {
-    markdown: Markdown,
-    is_whole: bool,
-    used: u64,
-}
-
-impl LayoutStamp {
-    pub(super) fn new(revision: u32, width: u16, theme: &Theme) -> Self {
-        Self {
-            revision,
-            width,
-            look: theme.look,
-            colours: colours(theme),
-        }
-    }
 }
 
 impl LayoutCache {
     /// Called before a frame: evicts about as much as the last frame added, so that no frame is
     /// delayed by a large cleanup.
-    pub(super) fn begin(&mut self) {
-        let last = self.picture;
-        self.picture += 1;
+    pub(super) fn start_frame(&mut self) {
         for _ in 0..self.keys.len() {
             if self.lines <= MAX_CACHED_LINES {
                 break;
@@ -86,112 +73,98 @@ impl LayoutCache {
             let Some(key) = self.keys.pop_front() else {
                 break;
             };
-            match self.laid.get(&key) {
-                Some(laid) if laid.used == last => self.keys.push_back(key),
-                Some(laid) => {
-                    self.lines -= laid.lines.len();
-                    self.laid.remove(&key);
-                }
-                None => {}
+            if self
+                .layouts
+                .get(&key)
+                .is_some_and(|cached| cached.frame == self.frame)
+            {
+                self.keys.push_back(key);
+            } else if let Some(evicted) = self.layouts.remove(&key) {
+                self.lines -= evicted.lines;
             }
         }
-        let bytes = |words: &CachedMarkdown| words.markdown.source().len();
-        let mut kept: usize = self.words.values().map(bytes).sum();
-        for _ in 0..self.places.len() {
-            if kept <= MAX_CACHED_MARKDOWN_BYTES {
-                break;
-            }
-            let Some(place) = self.places.pop_front() else {
-                break;
-            };
-            match self.words.get(&place) {
-                Some(words) if words.used == last => self.places.push_back(place),
-                Some(words) => {
-                    kept -= bytes(words);
-                    self.words.remove(&place);
-                }
-                None => {}
-            }
-        }
+        self.frame += 1;
     }
 
-    /// The lines of a piece that is not markdown.
-    pub(super) fn lines(
+    /// The layout of a piece, brought up to date.
+    pub(super) fn layout(
         &mut self,
         key: LayoutKey,
-        stamp: LayoutStamp,
-        entry: &TranscriptEntry,
+        item: &LogItem,
         content: &SectionContent<'_>,
-        theme: &Theme,
-    ) -> &[Line<'static>] {
-        let picture = self.picture;
-        let laid = self.laid.entry(key).or_insert_with(|| {
-            let lines = lay_out_section(entry, content, key.piece, stamp.width, theme);
-            self.lines += lines.len();
-            self.keys.push_back(key);
-            CachedLines {
-                stamp,
-                lines,
-                used: picture,
-            }
-        });
-        if laid.stamp != stamp {
-            self.lines -= laid.lines.len();
-            laid.lines = lay_out_section(entry, content, key.piece, stamp.width, theme);
-            laid.stamp = stamp;
-            self.lines += laid.lines.len();
-        }
-        laid.used = picture;
-        &laid.lines
-    }
-
-    /// Number of lines of a markdown section.
-    pub(super) fn markdown_height(
-        &mut self,
-        place: (usize, usize),
-        text: MarkdownText<'_>,
         width: u16,
         theme: &Theme,
-    ) -> usize {
-        self.markdown(place, text).line_count(width, theme)
+    ) -> &SectionLayout {
+        let cached = self.layouts.entry(key).or_insert_with(|| {
+            self.keys.push_back(key);
+            CachedLayout {
+                layout: SectionLayout::Markdown(Box::default()),
+                lines: 0,
+                frame: 0,
+            }
+        });
+        cached.frame = self.frame;
+        self.lines -= cached.lines;
+        cached.layout.update(key.piece, item, content, width, theme);
+        cached.lines = match &cached.layout {
+            SectionLayout::Lines(_, lines) => lines.len(),
+            SectionLayout::Markdown(markdown) => markdown.source().len() / MARKDOWN_LINE_BYTES,
+        };
+        self.lines += cached.lines;
+        &cached.layout
+    }
+}
+
+impl SectionLayout {
+    fn update(
+        &mut self,
+        piece: usize,
+        item: &LogItem,
+        content: &SectionContent<'_>,
+        width: u16,
+        theme: &Theme,
+    ) {
+        if let SectionContent::Words(source) = content {
+            if !matches!(self, Self::Markdown(_)) {
+                *self = Self::Markdown(Box::default());
+            }
+            if let Self::Markdown(markdown) = self {
+                markdown.set(source.text, source.is_whole);
+            }
+            return;
+        }
+        let inputs = LayoutInputs {
+            revision: item.revision,
+            width,
+            look: theme.look,
+            colours: colours(theme),
+        };
+        if !matches!(self, Self::Lines(before, _) if *before == inputs) {
+            let lines = lay_out_section(&item.entry, content, piece, width, theme);
+            *self = Self::Lines(inputs, lines);
+        }
     }
 
-    /// Some lines of a markdown section.
-    pub(super) fn markdown_lines(
-        &mut self,
-        place: (usize, usize),
-        text: MarkdownText<'_>,
+    pub(super) fn height(&self, width: u16, theme: &Theme) -> usize {
+        match self {
+            Self::Lines(_, lines) => lines.len(),
+            Self::Markdown(markdown) => markdown.line_count(width, theme),
+        }
+    }
+
+    /// The lines in this range, as far as they exist.
+    pub(super) fn lines(
+        &self,
         range: Range<usize>,
         width: u16,
         theme: &Theme,
     ) -> Vec<Line<'static>> {
-        self.markdown(place, text).lines_range(range, width, theme)
-    }
-
-    /// The cached markdown, brought up to date. If the text has only grown, just the new part is
-    /// added.
-    fn markdown(&mut self, place: (usize, usize), said: MarkdownText<'_>) -> &Markdown {
-        let words = self.words.entry(place).or_insert_with(|| {
-            self.places.push_back(place);
-            CachedMarkdown {
-                markdown: Markdown::default(),
-                is_whole: false,
-                used: 0,
+        match self {
+            Self::Lines(_, lines) => {
+                let end = range.end.min(lines.len());
+                lines[range.start.min(end)..end].to_vec()
             }
-        });
-        words.used = self.picture;
-        match said.text.strip_prefix(words.markdown.source()) {
-            Some("") if words.is_whole == said.is_whole => return &words.markdown,
-            Some(piece) => words.markdown.push(piece),
-            None => {
-                words.markdown = Markdown::default();
-                words.markdown.push(said.text);
-            }
+            Self::Markdown(markdown) => markdown.lines_range(range, width, theme),
         }
-        if said.is_whole {
-            words.markdown.finish();
-        }
-        words.is_whole = said.is_whole;
-        &words.markdown
     }
 }

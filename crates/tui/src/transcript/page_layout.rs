@@ -8,9 +8,9 @@ use std::ops::Range;
 use ratatui::text::Line;
 
 use super::entry::TranscriptEntry;
-use super::layout_cache::{LayoutCache, LayoutKey, LayoutStamp};
+use super::layout_cache::{LayoutCache, LayoutKey, SectionLayout};
 use super::log::EntryLog;
-use super::section::{self, EntrySection, SectionContent};
+use super::section::{self, EntrySection};
 use crate::theme::Theme;
 
 /// The position of a line on the page.
@@ -36,16 +36,16 @@ impl LinePosition {
 /// Lays out the page for a width.
 pub(super) struct PageLayout<'a> {
     pub(super) log: &'a EntryLog,
-    pub(super) shelf: &'a mut LayoutCache,
+    pub(super) cache: &'a mut LayoutCache,
     pub(super) width: u16,
     pub(super) theme: &'a Theme,
 }
 
-/// A line, its position, and whether it is part of an entry's body.
+/// A line, its position, and the width of the margin left of it.
 pub(super) struct PageRow {
-    pub(super) place: LinePosition,
+    pub(super) position: LinePosition,
     pub(super) line: Line<'static>,
-    pub(super) is_body: bool,
+    pub(super) margin: u16,
 }
 
 impl<'a> PageLayout<'a> {
@@ -57,66 +57,62 @@ impl<'a> PageLayout<'a> {
     }
 
     /// The nearest existing line.
-    pub(super) fn settle(&mut self, place: LinePosition) -> LinePosition {
-        let blocks = self.blocks(place.entry);
-        if blocks == 0 || place.entry >= self.log.len() {
-            return self.next_entry(place.entry);
+    pub(super) fn settle(&mut self, position: LinePosition) -> LinePosition {
+        let blocks = self.blocks(position.entry);
+        if blocks == 0 {
+            return self.next_entry(position.entry);
         }
-        if place.block >= blocks {
-            return LinePosition::head(place.entry);
+        if position.block >= blocks {
+            return LinePosition::head(position.entry);
         }
-        let height = self.height(place.entry, place.block);
+        let last = self.height(position).saturating_sub(1);
         LinePosition {
-            line: place.line.min(height.saturating_sub(1)),
-            ..place
+            line: position.line.min(last),
+            ..position
         }
     }
 
     /// Moves down by `lines`, at most to the end.
-    pub(super) fn forward(&mut self, mut place: LinePosition, mut lines: usize) -> LinePosition {
-        while place.entry < self.log.len() {
-            let left = self
-                .height(place.entry, place.block)
-                .saturating_sub(place.line);
+    pub(super) fn forward(&mut self, mut from: LinePosition, mut lines: usize) -> LinePosition {
+        while from.entry < self.log.len() {
+            let left = self.height(from).saturating_sub(from.line);
             if lines < left {
-                place.line += lines;
-                return place;
+                from.line += lines;
+                return from;
             }
             lines -= left;
-            place = self.next_block(place);
+            from = self.next_block(from);
         }
         self.end()
     }
 
     /// Moves up by `lines`, at most to the beginning.
-    pub(super) fn back(&mut self, mut place: LinePosition, mut lines: usize) -> LinePosition {
-        loop {
-            if lines <= place.line {
-                place.line -= lines;
-                return place;
-            }
-            lines -= place.line;
-            place.line = 0;
-            match self.previous_block(place) {
-                None => return place,
-                Some(before) => {
-                    place = before;
-                    place.line = self.height(place.entry, place.block);
-                }
-            }
+    pub(super) fn back(&mut self, mut from: LinePosition, mut lines: usize) -> LinePosition {
+        while lines > from.line {
+            lines -= from.line;
+            from.line = 0;
+            let Some(before) = self.previous_block(from) else {
+                return from;
+            };
+            from = before;
+            from.line = self.height(from);
         }
+        from.line -= lines;
+        from
     }
 
     /// At most `height` lines from a position on.
-    pub(super) fn fill(&mut self, mut place: LinePosition, height: usize) -> Vec<PageRow> {
+    pub(super) fn fill(&mut self, mut from: LinePosition, height: usize) -> Vec<PageRow> {
         let mut rows = Vec::new();
-        while rows.len() < height && place.entry < self.log.len() {
-            let count = self.height(place.entry, place.block);
-            let end = count.min(place.line.saturating_add(height - rows.len()));
-            if place.line < end {
-                self.put(place, place.line..end, &mut rows);
-            }
-            place = self.next_block(place);
+        while rows.len() < height && from.entry < self.log.len() {
+            let end = from.line.saturating_add(height - rows.len());
+            let (lines, margin) = self.lines(from, from.line..end);
+            rows.extend((from.line..).zip(lines).map(|(line, content)| PageRow {
+                position: LinePosition { line, ..from },
+                line: content,
+                margin,
+            }));
+            from = self.next_block(from);
         }
         rows
     }
@@ -131,130 +127,90 @@ impl<'a> PageLayout<'a> {
         }
     }
 
+    /// Number of blocks of an entry; 0 if it is not shown.
     pub(super) fn blocks(&self, entry: usize) -> usize {
-        let pieces = |section: &EntrySection<'_>| section.content.pieces();
-        match self.sections(entry) {
-            sections if sections.is_empty() => 0,
-            sections => 1 + sections.iter().map(pieces).sum::<usize>(),
+        match self.sections(entry).as_slice() {
+            [] => 0,
+            sections => 1 + section::piece_count(sections),
         }
     }
 
-    /// The section of a block, its number, and the piece of it.
-    fn find(&self, entry: usize, block: usize) -> Option<(EntrySection<'a>, usize, usize)> {
-        let mut left = block.checked_sub(1)?;
-        for (number, section) in self.sections(entry).into_iter().enumerate() {
-            let pieces = section.content.pieces();
-            if left < pieces {
-                return Some((section, number, left));
+    /// Number of lines of a block.
+    pub(super) fn height(&mut self, block: LinePosition) -> usize {
+        let (page_width, theme) = (self.width, self.theme);
+        match self.layout(block) {
+            Some((layout, margin)) => layout.height(page_width - margin, theme),
+            None => usize::from(block.block == 0 && self.has_gap(block.entry)),
+        }
+    }
+
+    /// Some lines of a block, as far as they exist, and the width of the margin left of them.
+    pub(super) fn lines(
+        &mut self,
+        block: LinePosition,
+        range: Range<usize>,
+    ) -> (Vec<Line<'static>>, u16) {
+        let (page_width, theme) = (self.width, self.theme);
+        if let Some((layout, margin)) = self.layout(block) {
+            return (layout.lines(range, page_width - margin, theme), margin);
+        }
+        let count = self.height(block).min(range.end);
+        (vec![Line::default(); count.saturating_sub(range.start)], 0)
+    }
+
+    /// The layout of a block and the width of its margin; `None` for a gap.
+    fn layout(&mut self, block: LinePosition) -> Option<(&SectionLayout, u16)> {
+        let LinePosition { entry, block, .. } = block;
+        let mut piece = block.checked_sub(1)?;
+        for (section, EntrySection { content, is_body }) in
+            self.sections(entry).into_iter().enumerate()
+        {
+            let pieces = content.pieces();
+            if piece >= pieces {
+                piece -= pieces;
+                continue;
             }
-            left -= pieces;
+            let key = LayoutKey {
+                entry,
+                section,
+                piece,
+                is_open: self.log.is_open(entry),
+            };
+            let item = self.log.get(entry)?;
+            let margin = margin_width(self.width, is_body);
+            let width = self.width - margin;
+            let layout = self.cache.layout(key, item, &content, width, self.theme);
+            return Some((layout, margin));
         }
         None
     }
 
-    pub(super) fn height(&mut self, entry: usize, block: usize) -> usize {
-        if block == 0 {
-            return usize::from(self.has_gap(entry));
-        }
-        let Some((section, number, piece)) = self.find(entry, block) else {
-            return 0;
-        };
-        let width = self.text_width(section.is_body);
-        match section.content {
-            SectionContent::Words(text) => {
-                self.shelf
-                    .markdown_height((entry, number), text, width, self.theme)
-            }
-            content => self
-                .cached_lines(entry, &content, number, piece, width)
-                .len(),
-        }
-    }
-
-    pub(super) fn lines(
-        &mut self,
-        entry: usize,
-        block: usize,
-        range: Range<usize>,
-    ) -> Vec<Line<'static>> {
-        let Some((section, number, piece)) = self.find(entry, block) else {
-            return range.map(|_| Line::default()).collect();
-        };
-        let width = self.text_width(section.is_body);
-        match section.content {
-            SectionContent::Words(text) => {
-                self.shelf
-                    .markdown_lines((entry, number), text, range, width, self.theme)
-            }
-            content => {
-                let lines = self.cached_lines(entry, &content, number, piece, width);
-                let end = range.end.min(lines.len());
-                lines[range.start.min(end)..end].to_vec()
-            }
-        }
-    }
-
-    fn cached_lines(
-        &mut self,
-        entry: usize,
-        content: &SectionContent<'_>,
-        section: usize,
-        piece: usize,
-        width: u16,
-    ) -> &[Line<'static>] {
-        let Some(item) = self.log.get(entry) else {
-            return &[];
-        };
-        let key = LayoutKey {
-            entry,
-            section,
-            piece,
-            is_open: self.log.is_open(entry),
-        };
-        let stamp = LayoutStamp::new(item.revision, width, self.theme);
-        self.shelf
-            .lines(key, stamp, &item.entry, content, self.theme)
-    }
-
-    fn put(&mut self, place: LinePosition, range: Range<usize>, rows: &mut Vec<PageRow>) {
-        let section = self.find(place.entry, place.block);
-        let is_body = section.is_some_and(|(section, ..)| section.is_body);
-        let lines = self.lines(place.entry, place.block, range.clone());
-        for (line, content) in range.zip(lines) {
-            rows.push(PageRow {
-                place: LinePosition { line, ..place },
-                line: content,
-                is_body,
-            });
-        }
-    }
-
-    /// Columns beside the margin.
-    fn text_width(&self, is_body: bool) -> u16 {
-        self.width - margin_width(self.width, is_body)
-    }
-
     /// Prompts and replies are separated by an empty line; calls and notes stand close together.
     fn has_gap(&self, entry: usize) -> bool {
-        let is_work = |entry: usize| {
-            !matches!(
+        let is_message = |entry: usize| {
+            matches!(
                 self.log.entry(entry),
                 Some(TranscriptEntry::Prompt { .. } | TranscriptEntry::Words { .. })
             )
         };
-        let before = (0..entry).rev().find(|before| self.log.is_shown(*before));
-        before.is_some_and(|before| !is_work(before) || !is_work(entry))
+        let before = self.shown_before(entry);
+        before.is_some_and(|before| is_message(before) || is_message(entry))
     }
 
-    fn next_block(&self, place: LinePosition) -> LinePosition {
-        if place.block + 1 < self.blocks(place.entry) {
-            LinePosition {
-                block: place.block + 1,
-                line: 0,
-                ..place
-            }
-        } else {
-            self.next_entry(place.entry + 1)
+    fn shown_before(&self, entry: usize) -> Option<usize> {
+        let mut before = (0..entry.min(self.log.len())).rev();
+        before.find(|entry| self.log.is_shown(*entry))
+    }
+
+    fn next_block(&self, from: LinePosition) -> LinePosition {
+        let LinePosition { entry, block, .. } = from;
+        if block + 1 >= self.blocks(entry) {
+            return self.next_entry(entry + 1);
+        }
+        LinePosition {
+            entry,
+            block: block + 1,
+            line: 0,
         }
     }
 
@@ -267,12 +223,11 @@ impl<'a> PageLayout<'a> {
         }
     }
 
-    fn previous_block(&self, place: LinePosition) -> Option<LinePosition> {
-        let (entry, block) = match place.block.checked_sub(1) {
-            Some(block) => (place.entry, block),
+    fn previous_block(&self, from: LinePosition) -> Option<LinePosition> {
+        let (entry, block) = match from.block.checked_sub(1) {
+            Some(block) => (from.entry, block),
             None => {
-                let mut before = (0..place.entry.min(self.log.len())).rev();
-                let entry = before.find(|entry| self.log.is_shown(*entry))?;
+                let entry = self.shown_before(from.entry)?;
                 (entry, self.blocks(entry).saturating_sub(1))
             }
         };
@@ -285,7 +240,7 @@ impl<'a> PageLayout<'a> {
 }
 
 /// Width of the margin left of a line.
-pub(super) fn margin_width(width: u16, is_body: bool) -> u16 {
+fn margin_width(width: u16, is_body: bool) -> u16 {
     match (width, is_body) {
         (0..8, _) => 0,
         (24.., true) => 4,

@@ -2,91 +2,66 @@
 //!
 //! Searches the texts themselves, not the layout.
 
+use regex::Regex;
+
 use super::entry::TranscriptEntry;
 use super::log::EntryLog;
-use super::needle::SearchNeedle;
 use super::page_layout::LinePosition;
-use super::section::{self, SectionContent, TextExtent};
+use super::section::{self, EntrySection, SectionContent, TextExtent};
 
 /// Maximum number of matches.
 const MAX_MATCHES: usize = 100_000;
 
 #[derive(Debug)]
 pub(super) struct PageSearch {
-    pub(super) needle: SearchNeedle,
+    pub(super) query: Regex,
     /// Matches in the order of the page.
-    found: Vec<PageMatch>,
+    matches: Vec<PageMatch>,
     current: Option<usize>,
     /// The last visible entry when the search began.
     pub(super) origin: usize,
     /// The current match has to be scrolled into view.
-    pub(super) is_wanted: bool,
-    /// Cache of the line of the current match, with its key.
-    pub(super) line: Option<(MatchLineKey, LinePosition)>,
+    pub(super) reveals_match: bool,
+    /// Cache of the line of the current match, and what it depends on: the match, the revision of
+    /// its entry, the width of the page, and whether the entry is open.
+    pub(super) line: Option<((PageMatch, u32, u16, bool), LinePosition)>,
 }
 
 /// A match in a section of an open entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PageMatch {
-    entry: u32,
-    section: u32,
-    offset: u32,
-}
-
-/// What the line of a match depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MatchLineKey {
-    pub(super) found: PageMatch,
-    pub(super) revision: u32,
-    pub(super) width: u16,
-    pub(super) is_open: bool,
-}
-
-impl PageMatch {
-    pub(super) fn entry(self) -> usize {
-        self.entry as usize
-    }
-
-    pub(super) fn section(self) -> usize {
-        self.section as usize
-    }
-
-    pub(super) fn offset(self) -> usize {
-        self.offset as usize
-    }
+    pub(super) entry: usize,
+    pub(super) section: usize,
+    pub(super) offset: usize,
 }
 
 impl PageSearch {
-    pub(super) fn new(log: &EntryLog, needle: SearchNeedle, origin: usize) -> Self {
+    pub(super) fn new(log: &EntryLog, query: Regex, origin: usize) -> Self {
         let mut search = Self {
-            needle,
-            found: Vec::new(),
+            query,
+            matches: Vec::new(),
             current: None,
             origin,
-            is_wanted: false,
+            reveals_match: false,
             line: None,
         };
         for entry in 0..log.len() {
-            search.look(log, entry);
+            search.search_entry(log, entry);
         }
         // Start with the nearest match above the view, since users mostly search backwards.
         let above = search
-            .found
-            .partition_point(|found| found.entry() <= origin);
-        search.current = if search.found.is_empty() {
-            None
-        } else {
-            Some(above.saturating_sub(1))
-        };
+            .matches
+            .partition_point(|found| found.entry <= origin);
+        search.current = (!search.matches.is_empty()).then(|| above.saturating_sub(1));
         search
     }
 
     pub(super) fn len(&self) -> usize {
-        self.found.len()
+        self.matches.len()
     }
 
     pub(super) fn current(&self) -> Option<PageMatch> {
-        self.found.get(self.current?).copied()
+        self.matches.get(self.current?).copied()
     }
 
     /// Whether the current match is visible without opening an entry.
@@ -94,20 +69,20 @@ impl PageSearch {
         let Some(found) = self.current() else {
             return false;
         };
-        let entry = found.entry();
-        let is_head = found.section() == 0
-            && !matches!(log.entry(entry), Some(TranscriptEntry::Prompt { .. }));
+        let entry = found.entry;
+        let is_head =
+            found.section == 0 && !matches!(log.entry(entry), Some(TranscriptEntry::Prompt { .. }));
         is_head || log.is_open(entry) || !log.opens(entry)
     }
 
     /// Number of the current match, from 1, and of all matches.
     pub(super) fn position(&self) -> Option<(usize, usize)> {
-        Some((self.current? + 1, self.found.len()))
+        Some((self.current? + 1, self.matches.len()))
     }
 
     /// Moves to a later or an earlier match; wraps around at the ends.
     pub(super) fn step(&mut self, step: i32) {
-        let count = self.found.len() as i64;
+        let count = self.matches.len() as i64;
         if count > 0 {
             let current = self.current.unwrap_or(0) as i64;
             let next = (current + i64::from(step)).rem_euclid(count);
@@ -123,48 +98,38 @@ impl PageSearch {
             return;
         };
         let current = self.current();
-        let start = self.found.partition_point(|found| found.entry() < first);
-        let later = self.found.split_off(start);
-        let mut later = later.into_iter().peekable();
+        let start = self.matches.partition_point(|found| found.entry < first);
+        let mut later = self.matches.split_off(start).into_iter().peekable();
         for entry in changed {
-            while let Some(found) = later.next_if(|found| found.entry() < entry) {
-                self.found.push(found);
+            while let Some(found) = later.next_if(|found| found.entry < entry) {
+                self.matches.push(found);
             }
-            while later.next_if(|found| found.entry() == entry).is_some() {}
-            self.look(log, entry);
+            while later.next_if(|found| found.entry == entry).is_some() {}
+            self.search_entry(log, entry);
         }
-        self.found.extend(later);
-        self.found.truncate(MAX_MATCHES);
-        self.current = match (current, self.found.len()) {
-            (_, 0) => None,
-            (None, count) => Some(count - 1),
-            (Some(current), count) => {
-                let place = self.found.partition_point(|found| *found < current);
-                Some(place.min(count - 1))
-            }
-        };
+        self.matches.extend(later);
+        self.matches.truncate(MAX_MATCHES);
+        self.current = self.matches.len().checked_sub(1).map(|last| {
+            let at_or_after = |current| self.matches.partition_point(|found| *found < current);
+            current.map_or(last, at_or_after).min(last)
+        });
     }
 
-    fn look(&mut self, log: &EntryLog, index: usize) {
+    fn search_entry(&mut self, log: &EntryLog, index: usize) {
         let Some(entry) = log.entry(index).filter(|_| log.is_shown(index)) else {
             return;
         };
-        for (number, section) in section::sections_of(entry, true).iter().enumerate() {
-            let Some(text) = searchable_text(entry, &section.content) else {
-                continue;
-            };
-            let mut from = 0;
-            while let Some((start, end)) = self.needle.find(text, from) {
-                if self.found.len() >= MAX_MATCHES {
-                    return;
-                }
-                self.found.push(PageMatch {
-                    entry: index as u32,
-                    section: number as u32,
-                    offset: start as u32,
-                });
-                from = end;
-            }
+        for (section, EntrySection { content, .. }) in
+            section::sections_of(entry, true).iter().enumerate()
+        {
+            let text = searchable_text(entry, content).unwrap_or_default();
+            let room = MAX_MATCHES.saturating_sub(self.matches.len());
+            let matches = self.query.find_iter(text).take(room);
+            self.matches.extend(matches.map(|found| PageMatch {
+                entry: index,
+                section,
+                offset: found.start(),
+            }));
         }
     }
 }
@@ -183,7 +148,7 @@ fn searchable_text<'a>(
             },
             _,
         ) => Some(text),
-        (SectionContent::Words(said), _) => Some(said.text),
+        (SectionContent::Words(markdown), _) => Some(markdown.text),
         (SectionContent::Head, TranscriptEntry::Call(call)) => Some(&call.line),
         (
             SectionContent::Head,

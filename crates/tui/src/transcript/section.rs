@@ -197,6 +197,12 @@ pub(super) fn rest_text(text: &str, shown: usize) -> String {
     }
 }
 
+/// Number of pieces of some sections.
+pub(super) fn piece_count(sections: &[EntrySection<'_>]) -> usize {
+    let pieces = sections.iter().map(|section| section.content.pieces());
+    pieces.sum()
+}
+
 impl SectionContent<'_> {
     /// Number of pieces in which it is laid out.
     pub(super) fn pieces(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Lays out sections as lines. Pure; the results are cached by `shelf`.
+//! Lays out sections as lines. Pure; the results are cached by [`super::layout_cache`].
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};

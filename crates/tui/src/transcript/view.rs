@@ -5,7 +5,6 @@
 
 use ratatui::text::Line;
 
-use super::layout_cache::LayoutCache;
 use super::page_layout::{LinePosition, PageLayout, PageRow};
 
 #[derive(Debug, Default)]
@@ -13,15 +12,15 @@ pub(super) struct PageView {
     /// The first line; `None` while the end is followed.
     top: Option<LinePosition>,
     /// Lines to scroll by at the next layout; negative is up.
-    wanted: i64,
+    pending_scroll: i64,
     reveal: Option<RevealTarget>,
     width: u16,
     pub(super) height: u16,
     /// Positions of the visible lines.
-    pub(super) places: Vec<LinePosition>,
+    pub(super) positions: Vec<LinePosition>,
     pub(super) lines: Vec<Line<'static>>,
     /// Something was added below the view.
-    has_news: bool,
+    has_new_below: bool,
 }
 
 /// What to scroll into view.
@@ -35,7 +34,7 @@ pub(super) enum RevealTarget {
 
 impl PageView {
     pub(super) fn scroll(&mut self, lines: i64) {
-        self.wanted = self.wanted.saturating_add(lines);
+        self.pending_scroll = self.pending_scroll.saturating_add(lines);
     }
 
     pub(super) fn go_to_top(&mut self) {
@@ -54,112 +53,80 @@ impl PageView {
     }
 
     fn cancel_moves(&mut self) {
-        self.wanted = 0;
+        self.pending_scroll = 0;
         self.reveal = None;
     }
 
     pub(super) fn is_following(&self) -> bool {
-        self.top.is_none() && self.wanted >= 0
+        self.top.is_none() && self.pending_scroll >= 0
     }
 
     /// Something was added at the end of the page.
-    pub(super) fn notice(&mut self) {
-        self.has_news |= !self.is_following();
+    pub(super) fn mark_new(&mut self) {
+        self.has_new_below |= !self.is_following();
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        self.has_news && !self.is_following()
+    pub(super) fn has_new_below(&self) -> bool {
+        self.has_new_below && !self.is_following()
     }
 
     pub(super) fn top(&self) -> Option<LinePosition> {
         self.top
     }
 
-    /// The last visible line.
-    pub(super) fn last(&self) -> Option<LinePosition> {
-        self.places.last().copied()
-    }
-
     /// The row of an entry's first line.
     pub(super) fn row_of(&self, entry: usize) -> Option<usize> {
         let head = LinePosition::head(entry);
-        self.places.iter().position(|place| *place == head)
+        self.positions.iter().position(|position| *position == head)
     }
 
     /// Computes the visible lines.
-    pub(super) fn arrange(&mut self, desk: &mut PageLayout<'_>, height: u16) -> Vec<PageRow> {
+    pub(super) fn arrange(&mut self, page: &mut PageLayout<'_>, height: u16) -> Vec<PageRow> {
         if let Some(top) = self.top
-            && self.width != desk.width
+            && self.width != page.width
             && self.width > 0
         {
-            self.top = Some(position_at_width(desk, top, self.width));
+            self.top = Some(page.at_other_width(top, self.width));
         }
-        (self.width, self.height) = (desk.width, height);
+        (self.width, self.height) = (page.width, height);
         let height = usize::from(height);
-        if height == 0 || desk.width == 0 {
+        if height == 0 || page.width == 0 {
             return Vec::new();
         }
+        let end = page.end();
         let mut top = match self.top {
-            Some(top) => desk.settle(top),
-            None => {
-                let end = desk.end();
-                desk.back(end, height)
-            }
+            Some(top) => page.settle(top),
+            None => page.back(end, height),
         };
         match self.reveal.take() {
-            Some(RevealTarget::Line(place)) => {
-                let place = desk.settle(place);
-                let rows = desk.fill(top, height);
-                if !rows.iter().any(|row| row.place == place) {
-                    top = desk.back(place, height / 3);
+            Some(RevealTarget::Line(line)) => {
+                let line = page.settle(line);
+                let rows = page.fill(top, height);
+                if !rows.iter().any(|row| row.position == line) {
+                    top = page.back(line, height / 3);
                 }
             }
             Some(RevealTarget::Keep { entry, row }) => {
-                let place = desk.settle(LinePosition::head(entry));
-                top = desk.back(place, row.min(height - 1));
+                let head = page.settle(LinePosition::head(entry));
+                top = page.back(head, row.min(height - 1));
             }
             None => {}
         }
-        let wanted = std::mem::take(&mut self.wanted);
-        let by = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
-        top = if wanted < 0 {
-            desk.back(top, by)
+        let scroll = std::mem::take(&mut self.pending_scroll);
+        let lines = usize::try_from(scroll.unsigned_abs()).unwrap_or(usize::MAX);
+        top = if scroll < 0 {
+            page.back(top, lines)
         } else {
-            desk.forward(top, by)
+            page.forward(top, lines)
         };
-        let mut rows = desk.fill(top, height);
-        let end = desk.end();
+        let mut rows = page.fill(top, height);
         if rows.len() < height {
-            top = desk.back(end, height);
-            rows = desk.fill(top, height);
+            top = page.back(end, height);
+            rows = page.fill(top, height);
         }
-        let is_at_end = desk.forward(top, rows.len()) == end;
+        let is_at_end = page.forward(top, rows.len()) == end;
         self.top = (!is_at_end).then_some(top);
-        self.has_news &= !is_at_end;
+        self.has_new_below &= !is_at_end;
         rows
-    }
-}
-
-/// The line with the same text at another width.
-fn position_at_width(
-    desk: &mut PageLayout<'_>,
-    place: LinePosition,
-    old_width: u16,
-) -> LinePosition {
-    let shelf: &mut LayoutCache = desk.shelf;
-    let mut before = PageLayout {
-        log: desk.log,
-        shelf,
-        width: old_width,
-        theme: desk.theme,
-    };
-    let place = before.settle(place);
-    let letters = before.alphanumerics_before(place);
-    LinePosition {
-        line: match place.line {
-            0 => 0,
-            _ => desk.line_of_alphanumeric(place.entry, place.block, letters),
-        },
-        ..place
     }
 }
