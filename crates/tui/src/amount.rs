@@ -34,8 +34,8 @@ pub(crate) fn money(dollars: f64) -> String {
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn money_shows_what_is_less_than_a_cent() {
+    fn money_below_a_cent_has_more_digits() {
         for (dollars, expect) in [
             (0.0, "$0.00"),
             (0.0034, "$0.0034"),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_whole_seconds() {
+    fn durations_are_whole_seconds() {
         for (seconds, expect) in [
             (0, "0 s"),
             (59, "59 s"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_become_days_and_then_dates() {
+    fn old_ages_are_days_and_then_dates() {
         let now: Timestamp = "2026-03-15T12:00:00Z".parse().unwrap();
         for (then, expect) in [
             ("2026-03-15T12:00:30Z", "now"),

@@ -61,7 +61,7 @@ pub(crate) enum AppInput {
     /// The text from the user's external editor.
     Edited(String),
     /// The terminal reported its background colour.
-    Look(ColourScheme),
+    Scheme(ColourScheme),
     /// The current state has been drawn, and no key typed before that is left unread.
     Shown,
     /// The time returned by [`TuiApp::wakes_at`] has come.
@@ -100,12 +100,12 @@ pub(crate) struct TuiApp {
     /// Messages to send when the turn ends, the next one first.
     pub(crate) queue: VecDeque<MessageDraft>,
     /// Wall-clock time at the start.
-    pub(crate) began: Option<Timestamp>,
+    pub(crate) start_time: Option<Timestamp>,
     /// Screen areas of the last layout.
     pub(crate) areas: ScreenAreas,
     completion: Option<Completion>,
-    known: CompletionSources,
-    recall: HistorySearch,
+    sources: CompletionSources,
+    history_search: HistorySearch,
     turn: TurnProgress,
     /// Images that are being read for the message.
     reading: PendingImages,
@@ -114,7 +114,7 @@ pub(crate) struct TuiApp {
     /// The agent has ended: the only thing left is to open another session.
     is_lost: bool,
     /// The first press of a key that acts only when pressed twice, and until when it counts.
-    twice: Option<(DoublePress, Duration)>,
+    first_press: Option<(DoublePress, Duration)>,
     hint: Option<(String, Duration)>,
 }
 
@@ -126,18 +126,18 @@ pub(crate) enum AppFocus {
     /// An entry of the page is selected.
     Browse,
     /// A search query for the page is being typed.
-    Search { words: String },
+    Search { query: String },
     /// A search query for the message history is being typed.
-    Recall { words: String },
+    HistorySearch { query: String },
 }
 
 impl TuiApp {
-    pub(crate) fn new(look: ColourScheme, width: u16, height: u16) -> Self {
+    pub(crate) fn new(scheme: ColourScheme, width: u16, height: u16) -> Self {
         Self {
             now: Duration::ZERO,
             width,
             height,
-            theme: Theme::new(look),
+            theme: Theme::new(scheme),
             transcript: Transcript::default(),
             status: UiStatus::default(),
             editor: Editor::default(),
@@ -145,16 +145,16 @@ impl TuiApp {
             overlay: None,
             questions: OpenQuestions::default(),
             queue: VecDeque::new(),
-            began: None,
+            start_time: None,
             areas: ScreenAreas::default(),
             completion: None,
-            known: CompletionSources::default(),
-            recall: HistorySearch::default(),
+            sources: CompletionSources::default(),
+            history_search: HistorySearch::default(),
             turn: TurnProgress::Idle,
             reading: PendingImages::default(),
             is_opened: false,
             is_lost: false,
-            twice: None,
+            first_press: None,
             hint: None,
         }
     }
@@ -182,7 +182,7 @@ impl TuiApp {
 
     /// The current wall-clock time.
     pub(crate) fn clock(&self) -> Option<Timestamp> {
-        self.began?.checked_add(self.now).ok()
+        self.start_time?.checked_add(self.now).ok()
     }
 
     /// Applies an input that happened at `now`.
@@ -199,19 +199,19 @@ impl TuiApp {
                 self.questions.resized();
                 Vec::new()
             }
-            AppInput::Notice(notice) => self.hear(notice),
+            AppInput::Notice(notice) => self.receive(notice),
             AppInput::Edited(text) => {
                 self.focus = AppFocus::Editor;
                 self.editor.replace(&text);
                 self.complete()
             }
-            AppInput::Look(look) => {
+            AppInput::Scheme(scheme) => {
                 // A user who turned colours off keeps them off.
-                if self.theme.look != ColourScheme::Plain {
+                if self.theme.scheme != ColourScheme::Plain {
                     let colours = self.theme.colours;
                     self.theme = Theme {
                         colours,
-                        ..Theme::new(look)
+                        ..Theme::new(scheme)
                     };
                 }
                 Vec::new()
@@ -244,9 +244,9 @@ impl TuiApp {
         let steps = u32::try_from(self.now.as_millis() / step.as_millis()).unwrap_or(u32::MAX);
         let moments = [
             self.hint.as_ref().map(|(_, until)| *until),
-            self.twice.map(|(_, until)| until),
+            self.first_press.map(|(_, until)| until),
             self.questions.wakes_at(self.now),
-            self.known.is_looking().then_some(self.now),
+            self.sources.is_looking().then_some(self.now),
             self.is_busy().then(|| step * steps.saturating_add(1)),
         ];
         moments.into_iter().flatten().min()
@@ -256,14 +256,17 @@ impl TuiApp {
     pub(crate) fn arrange(&mut self) {
         self.areas = screen_areas(self);
         let ScreenAreas {
-            page, text, front, ..
+            page,
+            text,
+            overlay_area,
+            ..
         } = self.areas;
         self.editor.arrange(text.width, text.height);
         self.transcript
             .arrange(page_width(page), page.height, &self.theme);
         self.questions.fits(self.areas.fit);
         if let Some(overlay) = &mut self.overlay {
-            overlay.arrange(front, &self.theme);
+            overlay.arrange(overlay_area, &self.theme);
         }
     }
 
@@ -284,27 +287,27 @@ impl TuiApp {
             Some(before) => self.press(before),
             None => Vec::new(),
         };
-        self.twice = None;
+        self.first_press = None;
         if let Some(overlay) = &mut self.overlay {
             effects.extend(overlay.paste(text));
             return effects;
         }
         let is_looking = matches!(
             self.focus,
-            AppFocus::Search { .. } | AppFocus::Recall { .. }
+            AppFocus::Search { .. } | AppFocus::HistorySearch { .. }
         );
         if is_looking && !text.trim_end().contains(['\n', '\r']) {
-            let letters = text.trim_end().chars();
-            letters
-                .filter(|letter| !letter.is_control())
-                .for_each(|letter| self.look_for(letter));
+            let characters = text.trim_end().chars();
+            characters
+                .filter(|character| !character.is_control())
+                .for_each(|character| self.extend_query(character));
             return effects;
         }
         self.focus_editor();
         if let PasteResult::Pictures(pasted_images) = self.editor.paste(text) {
             let read = pasted_images
                 .into_iter()
-                .map(|(words, path)| self.read_image(words, path));
+                .map(|(placeholder, path)| self.read_image(placeholder, path));
             effects.extend(read);
         }
         effects.extend(self.complete());
@@ -341,7 +344,7 @@ impl TuiApp {
     fn expire(&mut self) {
         let now = self.now;
         self.hint.take_if(|(_, until)| now >= *until);
-        self.twice.take_if(|(_, until)| now >= *until);
+        self.first_press.take_if(|(_, until)| now >= *until);
     }
 }
 

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_a_command() {
+    fn every_table_row_parses_as_a_command() {
         for known in SLASH_COMMANDS {
             let line = format!("/{} {}", known.name, known.argument);
             assert!(matches!(SlashCommand::parse(&line), Some(Ok(_))), "{line}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_commands() {
+    fn lines_are_parsed_as_commands() {
         fn check(line: &str, expect: Option<Result<SlashCommand, SlashError>>) {
             assert_eq!(SlashCommand::parse(line), expect, "{line}");
         }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_nearly_a_command_finds_it() {
+    fn the_nearest_command_is_found() {
         fn check(word: &str, expect: Option<&str>) {
             assert_eq!(nearest(word), expect, "{word}");
         }

@@ -40,7 +40,7 @@ pub(crate) fn draw(app: &TuiApp, frame: &mut Frame<'_>) {
             editor::draw_completion(app, areas, buffer);
             searching.or(writing)
         }
-        Some(overlay) => draw_overlay(overlay, app, areas.front, buffer),
+        Some(overlay) => draw_overlay(overlay, app, areas.overlay_area, buffer),
     };
     status::draw(app, areas.status, buffer);
     if let Some(cursor) = cursor.filter(|cursor| frame.area().contains(*cursor)) {

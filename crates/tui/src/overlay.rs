@@ -140,12 +140,12 @@ impl Overlay {
     }
 
     /// Handles answers to the overlay's requests; ignores other notices.
-    pub(crate) fn hear(&mut self, notice: &UiNotice) -> Vec<AppEffect> {
+    pub(crate) fn receive(&mut self, notice: &UiNotice) -> Vec<AppEffect> {
         match self {
             Self::Viewer(_) => {}
-            Self::Sessions(sessions) => return sessions.hear(notice),
-            Self::Jobs(jobs) => jobs.hear(notice),
-            Self::Models(models) => models.hear(notice),
+            Self::Sessions(sessions) => return sessions.receive(notice),
+            Self::Jobs(jobs) => jobs.receive(notice),
+            Self::Models(models) => models.receive(notice),
         }
         Vec::new()
     }

@@ -101,12 +101,12 @@ impl OpenQuestions {
 
     /// Removes a question that was answered, here or elsewhere, or is no longer needed.
     pub(crate) fn settle(&mut self, number: u32) {
-        let Some(place) = self.waiting.iter().position(|one| one.number == number) else {
+        let Some(index) = self.waiting.iter().position(|one| one.number == number) else {
             return;
         };
-        self.waiting.remove(place);
+        self.waiting.remove(index);
         self.answered += 1;
-        if place == 0 {
+        if index == 0 {
             self.begin();
         }
     }
@@ -227,10 +227,10 @@ impl OpenQuestions {
     }
 
     fn choice(&self, code: KeyCode) -> Option<Decision> {
-        let KeyCode::Char(letter) = code else {
+        let KeyCode::Char(character) = code else {
             return None;
         };
-        let (_, is_allowed, scope) = *ANSWER_KEYS.iter().find(|choice| choice.0 == letter)?;
+        let (_, is_allowed, scope) = *ANSWER_KEYS.iter().find(|choice| choice.0 == character)?;
         let is_open = !is_allowed || self.fit == QuestionFit::Whole;
         is_open.then_some(Decision { is_allowed, scope })
     }

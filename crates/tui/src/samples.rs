@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) const START_TIME: &str = "2026-03-15T12:00:00Z";
 pub(crate) const MODEL: &str = "claude-sonnet-4-5";
 
-pub(crate) fn began() -> Timestamp {
+pub(crate) fn start_time() -> Timestamp {
     START_TIME.parse().unwrap()
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn event_at(millis: i64, kind: EventKind) -> Event {
         v: EVENT_VERSION,
         session: session(),
         seq: None,
-        time: began() + SignedDuration::from_millis(millis),
+        time: start_time() + SignedDuration::from_millis(millis),
         kind,
     }
 }
@@ -310,7 +310,7 @@ pub(crate) fn background(command: &str, ending: Option<&str>) -> BackgroundJob {
         job: 1,
         call: CallId::from("call-1"),
         command: command.into(),
-        since: began(),
+        since: start_time(),
         tail: "listening on 127.0.0.1:8000\n".into(),
         ending: ending.map(str::to_owned),
     }
@@ -383,7 +383,7 @@ pub(crate) fn working_turn() -> Vec<EventKind> {
 
 /// The end of [`working_turn`].
 pub(crate) fn working_end() -> Vec<EventKind> {
-    let words = "Done: a line without a name is now refused.\n\n\
+    let text = "Done: a line without a name is now refused.\n\n\
                  | case | before | after |\n|---|---|---|\n| `x` | panic | `NoName` |\n\n\
                  ```rust\nlet error = parse(\"x\");\n```\n";
     vec![
@@ -393,7 +393,7 @@ pub(crate) fn working_end() -> Vec<EventKind> {
             "running 12 tests\ntest result: ok. 12 passed\n[exit code 0]",
             Vec::new(),
         ),
-        replied(vec![Block::text(words)], usage(12_000, 200), Some(0.05)),
+        replied(vec![Block::text(text)], usage(12_000, 200), Some(0.05)),
         ended(1, spending(0.16, None)),
     ]
 }

@@ -112,7 +112,7 @@ impl UiStatus {
 
     /// The usage so far: as reported by the agent, or the sum over the replies where that is
     /// larger.
-    pub(crate) fn bill(&self) -> UsageTotal {
+    pub(crate) fn total(&self) -> UsageTotal {
         let all = self.ledger.all();
         if self.spending.usage.total() >= all.usage.total() {
             UsageTotal {

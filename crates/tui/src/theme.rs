@@ -17,7 +17,7 @@ pub enum ColourScheme {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Theme {
-    pub(crate) look: ColourScheme,
+    pub(crate) scheme: ColourScheme,
     pub(crate) text: Style,
     pub(crate) dim: Style,
     pub(crate) accent: Style,
@@ -34,7 +34,7 @@ pub(crate) struct Theme {
     pub(crate) removed: Style,
     pub(crate) hunk: Style,
     pub(crate) selected: Style,
-    pub(crate) found: Style,
+    pub(crate) current_match: Style,
     pub(crate) border: Style,
     pub(crate) status: Style,
     /// Syntax colours. Without them, code is plain.
@@ -42,16 +42,16 @@ pub(crate) struct Theme {
 }
 
 impl Theme {
-    pub(crate) fn new(look: ColourScheme) -> Self {
+    pub(crate) fn new(scheme: ColourScheme) -> Self {
         let plain = Style::new();
-        let colour = |dark: Color, light: Color| match look {
+        let colour = |dark: Color, light: Color| match scheme {
             ColourScheme::Dark => plain.fg(dark),
             ColourScheme::Light => plain.fg(light),
             ColourScheme::Plain => plain,
         };
         let bold = Modifier::BOLD;
         Self {
-            look,
+            scheme,
             text: plain,
             // Not a grey of the palette: in some palettes it is the background.
             dim: plain.add_modifier(Modifier::DIM),
@@ -69,7 +69,7 @@ impl Theme {
             removed: colour(Color::Red, Color::Red),
             hunk: colour(Color::Cyan, Color::Blue),
             selected: plain.add_modifier(Modifier::REVERSED),
-            found: plain.add_modifier(Modifier::REVERSED | bold),
+            current_match: plain.add_modifier(Modifier::REVERSED | bold),
             border: plain.add_modifier(Modifier::DIM),
             status: plain,
             colours: None,

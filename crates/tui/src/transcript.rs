@@ -165,7 +165,7 @@ impl Transcript {
     /// The last reply of the model, as written.
     pub(crate) fn last_reply(&self) -> Option<&str> {
         let reply = |index: usize| match self.log.entry(index)? {
-            TranscriptEntry::Words { text, .. } if self.log.is_shown(index) => Some(text.as_str()),
+            TranscriptEntry::Reply { text, .. } if self.log.is_shown(index) => Some(text.as_str()),
             _ => None,
         };
         (0..self.log.len()).rev().find_map(reply)

@@ -18,7 +18,7 @@ impl TuiApp {
     pub(super) fn start_search(&mut self) {
         self.completion = None;
         self.focus = AppFocus::Search {
-            words: String::new(),
+            query: String::new(),
         };
     }
 
@@ -30,7 +30,7 @@ impl TuiApp {
                 self.transcript.unselect();
                 self.transcript.clear_search();
             }
-            AppFocus::Recall { .. } => self.cancel_history_search(),
+            AppFocus::HistorySearch { .. } => self.cancel_history_search(),
         }
     }
 
@@ -56,60 +56,60 @@ impl TuiApp {
             KeyAction::Done => self.browse_matches(),
             KeyAction::Match(step) => self.transcript.next_match(step),
             KeyAction::Back => self.focus_editor(),
-            KeyAction::EraseLetter | KeyAction::EraseAll => {
-                let AppFocus::Search { words } = &mut self.focus else {
+            KeyAction::EraseChar | KeyAction::EraseAll => {
+                let AppFocus::Search { query } = &mut self.focus else {
                     return Vec::new();
                 };
                 match action {
-                    KeyAction::EraseLetter => drop(words.pop()),
-                    _ => words.clear(),
+                    KeyAction::EraseChar => drop(query.pop()),
+                    _ => query.clear(),
                 }
-                let words = words.clone();
-                self.search_page(&words);
+                let query = query.clone();
+                self.search_page(&query);
             }
             action => return self.act(action),
         }
         Vec::new()
     }
 
-    /// Searches the page for `words` and goes to the matches, if there are any.
-    pub(super) fn search_for(&mut self, words: String) {
-        if words.is_empty() {
+    /// Searches the page for `query` and goes to the matches, if there are any.
+    pub(super) fn search_for(&mut self, query: String) {
+        if query.is_empty() {
             self.start_search()
         } else {
-            self.search_page(&words);
-            self.focus = AppFocus::Search { words };
+            self.search_page(&query);
+            self.focus = AppFocus::Search { query };
             self.browse_matches();
         }
     }
 
     /// Appends a character to the search query.
-    pub(super) fn look_for(&mut self, letter: char) {
+    pub(super) fn extend_query(&mut self, character: char) {
         match &mut self.focus {
-            AppFocus::Search { words } => {
-                words.push(letter);
-                let words = words.clone();
-                self.search_page(&words);
+            AppFocus::Search { query } => {
+                query.push(character);
+                let query = query.clone();
+                self.search_page(&query);
             }
-            AppFocus::Recall { words } => {
-                words.push(letter);
+            AppFocus::HistorySearch { query } => {
+                query.push(character);
                 self.restart_history_search();
             }
             AppFocus::Editor | AppFocus::Browse => {}
         }
     }
 
-    fn search_page(&mut self, words: &str) {
-        if words.is_empty() {
+    fn search_page(&mut self, query: &str) {
+        if query.is_empty() {
             self.transcript.clear_search();
         } else {
-            self.transcript.search(words);
+            self.transcript.search(query);
         }
     }
 
     fn browse_matches(&mut self) {
         match self.transcript.match_position() {
-            Some((_, places)) if places > 0 => self.focus = AppFocus::Browse,
+            Some((_, count)) if count > 0 => self.focus = AppFocus::Browse,
             _ => {
                 self.focus_editor();
                 self.show_hint("no such words on this page");

@@ -67,8 +67,8 @@ impl CompletionSources {
         self.files.has(path)
     }
 
-    fn rows(&mut self, wanted: &CompletionTarget) -> Vec<CompletionRow> {
-        match wanted {
+    fn rows(&mut self, target: &CompletionTarget) -> Vec<CompletionRow> {
+        match target {
             CompletionTarget::Command(word) => editor::complete_command(word),
             CompletionTarget::File(word) => editor::complete_file(&mut self.files, word),
             CompletionTarget::Argument("load", word) => {
@@ -86,7 +86,7 @@ impl CompletionSources {
 }
 
 impl TuiApp {
-    fn wanted(&self) -> Option<CompletionTarget> {
+    fn target(&self) -> Option<CompletionTarget> {
         let (before, after) = self.editor.line_around_cursor();
         CompletionTarget::read(before, after, self.editor.cursor().0 == 0)
     }
@@ -94,65 +94,65 @@ impl TuiApp {
     /// Updates the completion after a change of the text or the cursor, and requests candidates
     /// that are missing.
     pub(super) fn complete(&mut self) -> Vec<AppEffect> {
-        let Some(wanted) = self.wanted() else {
+        let Some(target) = self.target() else {
             self.completion = None;
-            self.known.closed = None;
+            self.sources.closed = None;
             return Vec::new();
         };
-        let is_like = |other: &CompletionTarget| other.is_like(&wanted);
-        if self.known.closed.as_ref().is_some_and(is_like) {
+        let is_like = |other: &CompletionTarget| other.is_like(&target);
+        if self.sources.closed.as_ref().is_some_and(is_like) {
             return Vec::new();
         }
-        self.known.closed = None;
+        self.sources.closed = None;
         let is_new = !self
             .completion
             .as_ref()
-            .is_some_and(|open| is_like(&open.wanted));
-        let effects = self.request_candidates(&wanted, is_new);
-        self.show_completion(wanted);
+            .is_some_and(|open| is_like(&open.target));
+        let effects = self.request_candidates(&target, is_new);
+        self.show_completion(target);
         effects
     }
 
     /// Updates the completion after new candidates arrived. The selected row stays selected.
     pub(super) fn refresh_completion(&mut self) {
-        let Some(wanted) = self.wanted().filter(|_| self.known.closed.is_none()) else {
+        let Some(target) = self.target().filter(|_| self.sources.closed.is_none()) else {
             return;
         };
-        let chosen = self.completion.take().and_then(|open| {
-            let place = Some(open.selected).filter(|place| *place > 0)?;
-            open.rows.into_iter().nth(place)
+        let selected_row = self.completion.take().and_then(|open| {
+            let index = Some(open.selected).filter(|index| *index > 0)?;
+            open.rows.into_iter().nth(index)
         });
-        self.show_completion(wanted);
+        self.show_completion(target);
         if let Some(open) = &mut self.completion {
-            let place = open
+            let index = open
                 .rows
                 .iter()
-                .position(|row| Some(row) == chosen.as_ref());
-            open.selected = place.unwrap_or(0);
+                .position(|row| Some(row) == selected_row.as_ref());
+            open.selected = index.unwrap_or(0);
         }
     }
 
     /// Matches the next batch of files, if any are left.
     pub(super) fn continue_file_search(&mut self) {
-        if self.known.is_looking() {
-            self.known.files.search_step();
+        if self.sources.is_looking() {
+            self.sources.files.search_step();
             self.refresh_completion();
         }
     }
 
-    fn show_completion(&mut self, wanted: CompletionTarget) {
-        let rows = self.known.rows(&wanted);
+    fn show_completion(&mut self, target: CompletionTarget) {
+        let rows = self.sources.rows(&target);
         self.completion = (!rows.is_empty()).then_some(Completion {
             rows,
             selected: 0,
-            wanted,
+            target,
         });
     }
 
-    fn request_candidates(&mut self, wanted: &CompletionTarget, is_new: bool) -> Vec<AppEffect> {
-        let request = match wanted {
-            CompletionTarget::File(_) if !self.known.files_are_fresh && !self.is_lost => {
-                self.known.files_are_fresh = true;
+    fn request_candidates(&mut self, target: &CompletionTarget, is_new: bool) -> Vec<AppEffect> {
+        let request = match target {
+            CompletionTarget::File(_) if !self.sources.files_are_fresh && !self.is_lost => {
+                self.sources.files_are_fresh = true;
                 return vec![agent_command(AgentCommand::ListFiles)];
             }
             // Request them once each time the command is typed.
@@ -169,16 +169,16 @@ impl TuiApp {
         vec![AppEffect::Ask(request)]
     }
 
-    pub(super) fn choose(&mut self, step: i32) {
+    pub(super) fn step_selection(&mut self, step: i32) {
         if let Some(open) = &mut self.completion {
             let rows = i64::try_from(open.rows.len()).unwrap_or(1).max(1);
-            let place = i64::try_from(open.selected).unwrap_or(0) + i64::from(step);
-            open.selected = usize::try_from(place.rem_euclid(rows)).unwrap_or(0);
+            let index = i64::try_from(open.selected).unwrap_or(0) + i64::from(step);
+            open.selected = usize::try_from(index.rem_euclid(rows)).unwrap_or(0);
         }
     }
 
     pub(super) fn close_completion(&mut self) {
-        self.known.closed = self.completion.take().map(|open| open.wanted);
+        self.sources.closed = self.completion.take().map(|open| open.target);
     }
 
     /// Inserts the selected row into the text and updates the completion.
@@ -195,17 +195,18 @@ impl TuiApp {
         let Some(row) = open.rows.get(open.selected) else {
             return Vec::new();
         };
-        let is_command = matches!(open.wanted, CompletionTarget::Command(_));
-        let words = if is_command && !row.words.ends_with(' ') {
-            format!("{} ", row.words)
+        let is_command = matches!(open.target, CompletionTarget::Command(_));
+        let insertion = if is_command && !row.insertion.ends_with(' ') {
+            format!("{} ", row.insertion)
         } else {
-            row.words.clone()
+            row.insertion.clone()
         };
-        self.editor.replace_before(open.wanted.char_count(), &words);
+        self.editor
+            .replace_before(open.target.char_count(), &insertion);
         let mut effects = Vec::new();
-        if matches!(open.wanted, CompletionTarget::File(_)) && is_picture(Path::new(&row.label)) {
+        if matches!(open.target, CompletionTarget::File(_)) && is_picture(Path::new(&row.label)) {
             let path = self.workspace_path(&row.label);
-            effects.push(self.read_image(words.trim_end().to_owned(), path));
+            effects.push(self.read_image(insertion.trim_end().to_owned(), path));
         }
         effects
     }
@@ -215,17 +216,21 @@ impl TuiApp {
         let Some(open) = &self.completion else {
             return self.send();
         };
-        let chosen = open.rows.get(open.selected).map(|row| row.words.clone());
-        let is_whole = match &open.wanted {
+        let selected_row = open
+            .rows
+            .get(open.selected)
+            .map(|row| row.insertion.clone());
+        let is_whole = match &open.target {
             // Already complete: Enter sends the message.
-            CompletionTarget::File(path) if self.known.has_file(path) => return self.send(),
+            CompletionTarget::File(path) if self.sources.has_file(path) => return self.send(),
             CompletionTarget::Command(name)
                 if SLASH_COMMANDS.iter().any(|known| known.name == name) =>
             {
                 return self.send();
             }
             CompletionTarget::Command(_) => {
-                let parsed = chosen.and_then(|words| SlashCommand::parse(words.trim_end()));
+                let parsed =
+                    selected_row.and_then(|insertion| SlashCommand::parse(insertion.trim_end()));
                 matches!(parsed, Some(Ok(_)))
             }
             CompletionTarget::Argument(..) => true,

@@ -45,23 +45,23 @@ impl TuiApp {
         if self.editor.is_empty() {
             return;
         }
-        match self.twice.take() {
+        match self.first_press.take() {
             Some((DoublePress::Clear, _)) => {
                 self.editor.clear();
                 self.show_hint("cleared; ctrl-/ brings it back");
             }
             _ => {
-                self.twice = Some((DoublePress::Clear, self.now + HINT_DURATION));
+                self.first_press = Some((DoublePress::Clear, self.now + HINT_DURATION));
                 self.show_hint("esc once more clears the message");
             }
         }
     }
 
     fn quit_on_second_press(&mut self) -> Vec<AppEffect> {
-        if let Some((DoublePress::Leave, _)) = self.twice.take() {
+        if let Some((DoublePress::Leave, _)) = self.first_press.take() {
             return quit_effects();
         }
-        self.twice = Some((DoublePress::Leave, self.now + HINT_DURATION));
+        self.first_press = Some((DoublePress::Leave, self.now + HINT_DURATION));
         if self.is_busy() {
             self.show_hint("interrupting …; once more to leave");
             return vec![agent_command(AgentCommand::Interrupt)];
@@ -72,7 +72,7 @@ impl TuiApp {
 
     /// Forgets the first press after any other key.
     pub(super) fn disarm(&mut self, action: Option<KeyAction>) {
-        let is_same = match self.twice {
+        let is_same = match self.first_press {
             Some((DoublePress::Leave, _)) => {
                 matches!(action, Some(KeyAction::Leave | KeyAction::DeleteOrLeave))
             }
@@ -80,7 +80,7 @@ impl TuiApp {
             None => true,
         };
         if !is_same {
-            self.twice = None;
+            self.first_press = None;
             self.hint = None;
         }
     }

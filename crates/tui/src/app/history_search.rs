@@ -8,9 +8,9 @@ use crate::editor::MessageDraft;
 #[derive(Debug, Default)]
 pub(super) struct HistorySearch {
     /// Index of the history entry that is shown.
-    place: Option<usize>,
+    index: Option<usize>,
     /// The draft from before the search.
-    kept: MessageDraft,
+    unsent: MessageDraft,
 }
 
 impl TuiApp {
@@ -20,26 +20,26 @@ impl TuiApp {
             return;
         }
         self.completion = None;
-        self.recall = HistorySearch {
-            place: None,
-            kept: self.editor.draft(),
+        self.history_search = HistorySearch {
+            index: None,
+            unsent: self.editor.draft(),
         };
-        self.focus = AppFocus::Recall {
-            words: String::new(),
+        self.focus = AppFocus::HistorySearch {
+            query: String::new(),
         };
     }
 
-    pub(super) fn recall(&mut self, action: KeyAction) -> Vec<AppEffect> {
+    pub(super) fn history_search(&mut self, action: KeyAction) -> Vec<AppEffect> {
         match action {
             // The shown entry becomes the draft.
             KeyAction::Done => self.focus = AppFocus::Editor,
             KeyAction::Back | KeyAction::Leave => self.focus_editor(),
             KeyAction::Match(step) => self.step_history_search(step),
-            KeyAction::EraseLetter | KeyAction::EraseAll => {
-                if let AppFocus::Recall { words } = &mut self.focus {
+            KeyAction::EraseChar | KeyAction::EraseAll => {
+                if let AppFocus::HistorySearch { query } = &mut self.focus {
                     match action {
-                        KeyAction::EraseLetter => drop(words.pop()),
-                        _ => words.clear(),
+                        KeyAction::EraseChar => drop(query.pop()),
+                        _ => query.clear(),
                     }
                 }
                 self.restart_history_search();
@@ -51,27 +51,30 @@ impl TuiApp {
 
     /// Cancels the search and restores the draft.
     pub(super) fn cancel_history_search(&mut self) {
-        let recall = std::mem::take(&mut self.recall);
-        self.editor.set(recall.kept);
+        let history_search = std::mem::take(&mut self.history_search);
+        self.editor.set(history_search.unsent);
     }
 
     /// Searches again from the newest entry, after the query changed.
     pub(super) fn restart_history_search(&mut self) {
-        self.recall.place = None;
+        self.history_search.index = None;
         self.step_history_search(-1);
     }
 
     fn step_history_search(&mut self, step: i32) {
-        let AppFocus::Recall { words } = &self.focus else {
+        let AppFocus::HistorySearch { query } = &self.focus else {
             return;
         };
-        if words.is_empty() && self.recall.place.is_none() && step > 0 {
+        if query.is_empty() && self.history_search.index.is_none() && step > 0 {
             return;
         }
-        let found = self.editor.history.find(words, self.recall.place, step);
+        let found = self
+            .editor
+            .history
+            .find(query, self.history_search.index, step);
         match found {
-            Some((place, draft)) => {
-                self.recall.place = Some(place);
+            Some((index, draft)) => {
+                self.history_search.index = Some(index);
                 self.editor.set(draft);
             }
             None => self.show_hint("nothing like that was said"),

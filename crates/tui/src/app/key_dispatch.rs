@@ -25,25 +25,25 @@ impl TuiApp {
             return self.dispatch_overlay_key(key, everywhere == Some(KeyAction::Leave));
         }
         let is_completing = self.completion.is_some() && self.focus == AppFocus::Editor;
-        let place = match self.focus {
+        let context = match self.focus {
             AppFocus::Editor => KeyContext::Editor,
             AppFocus::Browse => KeyContext::Browse,
             AppFocus::Search { .. } => KeyContext::Search,
-            AppFocus::Recall { .. } => KeyContext::Recall,
+            AppFocus::HistorySearch { .. } => KeyContext::HistorySearch,
         };
         let completes = find(KeyContext::Completion, key).filter(|_| is_completing);
-        let action = completes.or_else(|| find(place, key)).or(everywhere);
+        let action = completes.or_else(|| find(context, key)).or(everywhere);
         self.disarm(action);
-        match (action, place) {
+        match (action, context) {
             (Some(action), KeyContext::Browse) => self.browse(action),
             (Some(action), KeyContext::Search) => self.search(action),
-            (Some(action), KeyContext::Recall) => self.recall(action),
+            (Some(action), KeyContext::HistorySearch) => self.history_search(action),
             (Some(action), _) => self.act(action),
-            (None, KeyContext::Search | KeyContext::Recall) => {
+            (None, KeyContext::Search | KeyContext::HistorySearch) => {
                 match typed(key) {
-                    Some(letter) => self.look_for(letter),
+                    Some(character) => self.extend_query(character),
                     // Any other key ends the search and goes to the editor.
-                    None if place == KeyContext::Recall => {
+                    None if context == KeyContext::HistorySearch => {
                         self.focus = AppFocus::Editor;
                         return self.press(key);
                     }
@@ -52,14 +52,14 @@ impl TuiApp {
                 Vec::new()
             }
             (None, _) => match typed(key) {
-                Some(letter) => self.type_char(letter),
+                Some(character) => self.type_char(character),
                 None => Vec::new(),
             },
         }
     }
 
     fn dispatch_overlay_key(&mut self, key: KeyEvent, leaves: bool) -> Vec<AppEffect> {
-        self.twice = None;
+        self.first_press = None;
         let Some(overlay) = self.overlay.as_mut().filter(|_| !leaves) else {
             self.overlay = None;
             return Vec::new();
@@ -77,11 +77,11 @@ impl TuiApp {
         }
     }
 
-    fn type_char(&mut self, letter: char) -> Vec<AppEffect> {
+    fn type_char(&mut self, character: char) -> Vec<AppEffect> {
         if self.focus == AppFocus::Browse {
             self.focus_editor();
         }
-        self.editor.type_char(letter);
+        self.editor.type_char(character);
         self.complete()
     }
 
@@ -104,7 +104,7 @@ impl TuiApp {
                     self.editor.change(EditCommand::TextEnd);
                 }
             }
-            KeyAction::Recall => self.start_history_search(),
+            KeyAction::HistorySearch => self.start_history_search(),
             KeyAction::Browse => self.start_browse(),
             KeyAction::Edit => return vec![AppEffect::Edit(self.editor.text())],
             KeyAction::Escape => return self.escape(),
@@ -115,7 +115,7 @@ impl TuiApp {
             }
             KeyAction::Accept => return self.accept(),
             KeyAction::AcceptAndSend => return self.accept_and_send(),
-            KeyAction::Choose(step) => self.choose(step),
+            KeyAction::Choose(step) => self.step_selection(step),
             KeyAction::Close => self.close_completion(),
             KeyAction::ToggleThinking => self.transcript.toggle_thinking(),
             KeyAction::ToggleCalls => self.transcript.toggle_all_calls(),
@@ -133,7 +133,7 @@ impl TuiApp {
             | KeyAction::Diff
             | KeyAction::Back
             | KeyAction::Done
-            | KeyAction::EraseLetter
+            | KeyAction::EraseChar
             | KeyAction::EraseAll => {}
         }
         Vec::new()

@@ -20,7 +20,7 @@ pub(crate) enum KeyContext {
     /// While a search query is being typed.
     Search,
     /// While a query for the message history is being typed.
-    Recall,
+    HistorySearch,
 }
 
 /// The action of a key.
@@ -31,7 +31,7 @@ pub(crate) enum KeyAction {
     Up,
     Down,
     /// Searches the message history.
-    Recall,
+    HistorySearch,
     /// Moves the focus to the page.
     Browse,
     /// Opens the message in the user's external editor.
@@ -66,14 +66,14 @@ pub(crate) enum KeyAction {
     Back,
     /// Ends the typing of a search query.
     Done,
-    EraseLetter,
+    EraseChar,
     EraseAll,
 }
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyBinding {
-    pub(crate) place: KeyContext,
+    pub(crate) context: KeyContext,
     /// Key names, separated by spaces.
     keys: &'static str,
     /// The keys that the help shows. May include those of a neighbouring row where the two belong
@@ -99,14 +99,14 @@ const ALT: KeyModifiers = KeyModifiers::ALT;
 const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
 
 const fn bind(
-    place: KeyContext,
+    context: KeyContext,
     keys: &'static str,
     shown: &'static str,
     about: &'static str,
     action: KeyAction,
 ) -> KeyBinding {
     KeyBinding {
-        place,
+        context,
         keys,
         shown,
         about,
@@ -115,14 +115,16 @@ const fn bind(
 }
 
 /// A row that the help leaves out or shows as part of another row.
-const fn bind_hidden(place: KeyContext, keys: &'static str, action: KeyAction) -> KeyBinding {
-    bind(place, keys, "", "", action)
+const fn bind_hidden(context: KeyContext, keys: &'static str, action: KeyAction) -> KeyBinding {
+    bind(context, keys, "", "", action)
 }
 
 /// The action bound to a key in a context.
-pub(super) fn find(place: KeyContext, key: KeyEvent) -> Option<KeyAction> {
+pub(super) fn find(context: KeyContext, key: KeyEvent) -> Option<KeyAction> {
     let name = name(key)?;
-    let mut here = KEY_BINDINGS.iter().filter(|binding| binding.place == place);
+    let mut here = KEY_BINDINGS
+        .iter()
+        .filter(|binding| binding.context == context);
     let binding = here.find(|binding| binding.names().any(|key| key == name))?;
     Some(binding.action)
 }
@@ -130,12 +132,12 @@ pub(super) fn find(place: KeyContext, key: KeyEvent) -> Option<KeyAction> {
 /// The character that a key types.
 pub(super) fn typed(key: KeyEvent) -> Option<char> {
     match (key.code, key.modifiers) {
-        (KeyCode::Char(letter), held) if !held.contains(CTRL) && !held.contains(ALT) => {
-            Some(letter)
+        (KeyCode::Char(character), held) if !held.contains(CTRL) && !held.contains(ALT) => {
+            Some(character)
         }
         // Esc followed quickly by a letter sends the same bytes as Alt with the letter: keep the
         // letter.
-        (KeyCode::Char(letter), ALT) => Some(letter),
+        (KeyCode::Char(character), ALT) => Some(character),
         _ => None,
     }
 }
@@ -144,15 +146,15 @@ pub(super) fn typed(key: KeyEvent) -> Option<char> {
 fn name(key: KeyEvent) -> Option<String> {
     let mut held = key.modifiers & (CTRL | ALT | SHIFT);
     let key = match key.code {
-        KeyCode::Char(letter) => {
+        KeyCode::Char(character) => {
             let is_small = held.contains(CTRL) && !held.contains(SHIFT);
             if !held.contains(CTRL) {
                 held -= SHIFT;
             }
-            match letter {
+            match character {
                 ' ' => "space".to_owned(),
-                letter if is_small => letter.to_lowercase().collect(),
-                letter => letter.to_string(),
+                character if is_small => character.to_lowercase().collect(),
+                character => character.to_string(),
             }
         }
         KeyCode::Esc => {
@@ -194,13 +196,13 @@ pub(crate) fn parse_key_name(name: &str) -> Option<KeyEvent> {
             (rest, held) = (after, held | one);
         }
     }
-    let mut letters = rest.chars();
+    let mut characters = rest.chars();
     let known = KEY_NAMES.iter().find(|(_, name)| *name == rest);
-    let code = match (known, rest, letters.next(), letters.next()) {
+    let code = match (known, rest, characters.next(), characters.next()) {
         (Some((code, _)), ..) => *code,
         (_, "esc", ..) => KeyCode::Esc,
         (_, "space", ..) => KeyCode::Char(' '),
-        (_, _, Some(letter), None) => KeyCode::Char(letter),
+        (_, _, Some(character), None) => KeyCode::Char(character),
         _ => return None,
     };
     Some(KeyEvent::new(code, held))
@@ -213,25 +215,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_means_one_thing_in_a_place() {
-        for (place, one) in KEY_BINDINGS.iter().enumerate() {
-            for other in &KEY_BINDINGS[place + 1..] {
+    fn a_key_has_one_binding_per_context() {
+        for (index, one) in KEY_BINDINGS.iter().enumerate() {
+            for other in &KEY_BINDINGS[index + 1..] {
                 let mut others = other.names();
                 let both = others.any(|key| one.names().any(|one| one == key));
-                assert!(!(both && one.place == other.place), "{one:?} {other:?}");
+                assert!(!(both && one.context == other.context), "{one:?} {other:?}");
             }
         }
     }
 
     #[test]
-    fn every_key_of_the_table_does_what_it_says() {
+    fn every_key_name_in_the_table_finds_its_action() {
         for binding in KEY_BINDINGS {
             for name in binding.names() {
-                let found = find(binding.place, parse_key_name(name).unwrap());
+                let found = find(binding.context, parse_key_name(name).unwrap());
                 assert_eq!(found, Some(binding.action), "{name}");
             }
             for name in binding.shown.split_whitespace() {
-                let found = find(binding.place, parse_key_name(name).unwrap());
+                let found = find(binding.context, parse_key_name(name).unwrap());
                 assert!(found.is_some(), "{name}");
             }
             assert_eq!(

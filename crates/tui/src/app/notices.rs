@@ -10,9 +10,9 @@ use crate::status::UiStatus;
 use crate::transcript::{NoteTone, Transcript};
 
 impl TuiApp {
-    pub(super) fn hear(&mut self, notice: UiNotice) -> Vec<AppEffect> {
+    pub(super) fn receive(&mut self, notice: UiNotice) -> Vec<AppEffect> {
         let mut effects = match &mut self.overlay {
-            Some(overlay) => overlay.hear(&notice),
+            Some(overlay) => overlay.receive(&notice),
             None => Vec::new(),
         };
         match notice {
@@ -20,16 +20,16 @@ impl TuiApp {
             UiNotice::Opened(opened) => self.opened(*opened),
             UiNotice::Sessions { words, rows } => {
                 if words.is_empty() {
-                    self.known.set_sessions(&rows);
+                    self.sources.set_sessions(&rows);
                     self.refresh_completion();
                 }
             }
             UiNotice::Models(names) => {
-                self.known.set_models(&names);
+                self.sources.set_models(&names);
                 self.refresh_completion();
             }
             UiNotice::Jobs(rows) => {
-                self.known.set_jobs(&rows);
+                self.sources.set_jobs(&rows);
                 self.refresh_completion();
             }
             // Only a picker requests previews.
@@ -45,7 +45,7 @@ impl TuiApp {
                 self.is_lost = true;
                 self.status.mark_agent_ended();
                 self.questions.clear();
-                self.take_back();
+                self.restore_unsent();
                 let hint = hint.as_deref();
                 let hint = hint.unwrap_or("`/clear` begins a new session, `/load` opens another");
                 self.transcript
@@ -70,10 +70,10 @@ impl TuiApp {
             EventKind::Asked { question } => self.questions.ask(question),
             EventKind::Decided { question, .. } => self.questions.settle(question.number),
             EventKind::Files { paths, is_cut } => {
-                if std::mem::take(&mut self.known.shows_files) {
+                if std::mem::take(&mut self.sources.shows_files) {
                     self.overlay = Some(Overlay::files(&paths, is_cut));
                 }
-                self.known.set_files(paths);
+                self.sources.set_files(paths);
                 self.refresh_completion();
             }
             EventKind::Differs { changes, left_out } => self.show_changes(&changes, left_out),
@@ -83,7 +83,7 @@ impl TuiApp {
     }
 
     fn show_changes(&mut self, changes: &[Change], left_out: u64) {
-        if std::mem::take(&mut self.known.shows_changes) {
+        if std::mem::take(&mut self.sources.shows_changes) {
             self.overlay = Some(Overlay::changes(changes, left_out));
         }
     }
@@ -96,7 +96,7 @@ impl TuiApp {
         self.overlay = None;
         self.questions.clear();
         self.is_lost = false;
-        self.known.mark_files_stale();
+        self.sources.mark_files_stale();
         self.status = UiStatus::open(self.now, &opened);
         self.transcript = Transcript::open(&opened.history);
         self.editor

@@ -98,17 +98,17 @@ impl TuiApp {
     /// back into the editor.
     pub(super) fn handle_turn_end(&mut self, is_done: bool) -> Vec<AppEffect> {
         self.turn = TurnProgress::Idle;
-        self.known.mark_files_stale();
+        self.sources.mark_files_stale();
         if is_done {
             let next = self.queue.pop_front();
             return next.map(|draft| self.prompt(draft)).into_iter().collect();
         }
-        self.take_back();
+        self.restore_unsent();
         Vec::new()
     }
 
     /// Moves unsent messages back into the editor.
-    pub(super) fn take_back(&mut self) {
+    pub(super) fn restore_unsent(&mut self) {
         let sent = match std::mem::replace(&mut self.turn, TurnProgress::Idle) {
             TurnProgress::Sent(draft) => Some(draft),
             TurnProgress::Idle | TurnProgress::Running => None,
@@ -128,13 +128,13 @@ impl TuiApp {
     /// The agent refused a command. If it was the prompt, its text goes back into the editor.
     pub(super) fn handle_refusal(&mut self) {
         if matches!(self.turn, TurnProgress::Sent(_)) {
-            self.take_back();
+            self.restore_unsent();
         }
     }
 
-    /// Requests an image; `words` is the text that stands for it in the editor.
-    pub(super) fn read_image(&mut self, words: String, path: PathBuf) -> AppEffect {
-        self.reading.waiting.push_back((words, path.clone()));
+    /// Requests an image; `placeholder` stands for it in the editor.
+    pub(super) fn read_image(&mut self, placeholder: String, path: PathBuf) -> AppEffect {
+        self.reading.waiting.push_back((placeholder, path.clone()));
         AppEffect::Ask(UiRequest::Attach(path))
     }
 
@@ -144,20 +144,20 @@ impl TuiApp {
         let named: Vec<String> = draft
             .words()
             .filter_map(|word| word.strip_prefix('@'))
-            .filter(|path| is_picture(Path::new(path)) && self.known.has_file(path))
+            .filter(|path| is_picture(Path::new(path)) && self.sources.has_file(path))
             .map(str::to_owned)
             .collect();
         let mut effects = Vec::new();
         for path in named {
-            let words = format!("@{path}");
+            let placeholder = format!("@{path}");
             if !self
                 .reading
                 .waiting
                 .iter()
-                .any(|(other, _)| *other == words)
+                .any(|(other, _)| *other == placeholder)
             {
                 let path = self.workspace_path(&path);
-                effects.push(self.read_image(words, path));
+                effects.push(self.read_image(placeholder, path));
             }
         }
         effects
@@ -172,10 +172,13 @@ impl TuiApp {
         // The host may have resolved the path to a longer one, so fall back to the file name.
         let is_same = |path: &PathBuf| *path == attachment.path;
         let is_like = |path: &PathBuf| path.file_name() == attachment.path.file_name();
-        let place = waiting.iter().position(|(_, path)| is_same(path));
-        let place = place.or_else(|| waiting.iter().position(|(_, path)| is_like(path)));
-        let words = waiting.remove(place.unwrap_or(0)).map(|(words, _)| words);
-        self.editor.attach(attachment, &words.unwrap_or_default());
+        let index = waiting.iter().position(|(_, path)| is_same(path));
+        let index = index.or_else(|| waiting.iter().position(|(_, path)| is_like(path)));
+        let placeholder = waiting
+            .remove(index.unwrap_or(0))
+            .map(|(placeholder, _)| placeholder);
+        self.editor
+            .attach(attachment, &placeholder.unwrap_or_default());
         if self.reading.waiting.is_empty() && std::mem::take(&mut self.reading.sends) {
             self.send_message()
         } else {

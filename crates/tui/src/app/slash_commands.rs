@@ -30,11 +30,11 @@ impl TuiApp {
             SlashCommand::Undo => return vec![agent_command(AgentCommand::Undo)],
             SlashCommand::Redo => return vec![agent_command(AgentCommand::Redo)],
             SlashCommand::Diff => {
-                self.known.shows_changes = true;
+                self.sources.shows_changes = true;
                 return vec![agent_command(AgentCommand::Diff)];
             }
             SlashCommand::Files => {
-                self.known.shows_files = true;
+                self.sources.shows_files = true;
                 return vec![agent_command(AgentCommand::ListFiles)];
             }
             SlashCommand::Cost => self.overlay = Some(Overlay::cost(&self.status)),
@@ -52,7 +52,7 @@ impl TuiApp {
             SlashCommand::Attach(job) => return vec![AppEffect::Ask(UiRequest::Follow(job))],
             SlashCommand::Image(path) => return vec![self.read_image(String::new(), path)],
             SlashCommand::Copy => return self.copy_reply(),
-            SlashCommand::Search(words) => self.search_for(words),
+            SlashCommand::Search(query) => self.search_for(query),
             SlashCommand::Continue => return vec![agent_command(AgentCommand::Continue)],
         }
         Vec::new()

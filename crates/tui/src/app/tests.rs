@@ -6,12 +6,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod browsing;
-mod completing;
-mod hearing;
-mod leaving;
-mod never;
-mod talking;
-mod writing;
+mod completion;
+mod editing;
+mod notices;
+mod property;
+mod quitting;
+mod sending;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::theme::ColourScheme;
 struct TestApp {
     app: TuiApp,
     now: Duration,
-    wants: Vec<String>,
+    effects: Vec<String>,
 }
 
 impl TestApp {
@@ -41,20 +41,20 @@ impl TestApp {
         Self {
             app,
             now: Duration::ZERO,
-            wants: Vec::new(),
+            effects: Vec::new(),
         }
     }
 
     /// With a running turn.
     fn busy() -> Self {
-        let mut stage = Self::new();
-        stage.event(started(1, "begin"));
-        stage
+        let mut test = Self::new();
+        test.event(started(1, "begin"));
+        test
     }
 
     fn input(&mut self, input: AppInput) -> &mut Self {
         let effects = self.app.update(self.now, input);
-        self.wants.extend(effects.iter().map(effect_text));
+        self.effects.extend(effects.iter().map(effect_text));
         self.app.arrange();
         self
     }
@@ -70,12 +70,12 @@ impl TestApp {
         self.input(AppInput::Paste(text.to_owned()))
     }
 
-    fn hear(&mut self, notice: UiNotice) -> &mut Self {
+    fn notice(&mut self, notice: UiNotice) -> &mut Self {
         self.input(AppInput::Notice(notice))
     }
 
     fn event(&mut self, kind: EventKind) -> &mut Self {
-        self.hear(UiNotice::Event(event(kind)))
+        self.notice(UiNotice::Event(event(kind)))
     }
 
     fn wait(&mut self, milliseconds: u64) -> &mut Self {
@@ -84,9 +84,9 @@ impl TestApp {
     }
 
     /// Checks the effects since the last call, and the text in the editor.
-    fn expect(&mut self, wants: &[&str], written: &str) -> &mut Self {
-        assert_eq!(std::mem::take(&mut self.wants), wants);
-        assert_eq!(self.app.editor.text(), written);
+    fn expect(&mut self, effects: &[&str], text: &str) -> &mut Self {
+        assert_eq!(std::mem::take(&mut self.effects), effects);
+        assert_eq!(self.app.editor.text(), text);
         self
     }
 
@@ -94,10 +94,10 @@ impl TestApp {
         self.app.queue.iter().map(|draft| draft.line()).collect()
     }
 
-    fn offered(&self) -> Vec<&str> {
+    fn insertions(&self) -> Vec<&str> {
         let rows = self.app.completion().map(|open| open.rows.as_slice());
         let rows = rows.unwrap_or_default();
-        rows.iter().map(|row| row.words.as_str()).collect()
+        rows.iter().map(|row| row.insertion.as_str()).collect()
     }
 
     /// The rows of the editor.
@@ -111,8 +111,8 @@ impl TestApp {
 fn script_keys(script: &str) -> Vec<KeyEvent> {
     let mut keys = Vec::new();
     let mut rest = script;
-    while let Some(letter) = rest.chars().next() {
-        let name = match letter {
+    while let Some(character) = rest.chars().next() {
+        let name = match character {
             '⏎' => "enter",
             '⇥' => "tab",
             '⎋' => "esc",
@@ -124,10 +124,10 @@ fn script_keys(script: &str) -> Vec<KeyEvent> {
                 rest = &rest[end + 1..];
                 continue;
             }
-            _ => &rest[..letter.len_utf8()],
+            _ => &rest[..character.len_utf8()],
         };
         keys.push(parse_key_name(name).unwrap());
-        rest = &rest[letter.len_utf8()..];
+        rest = &rest[character.len_utf8()..];
     }
     keys
 }

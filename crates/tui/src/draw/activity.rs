@@ -26,10 +26,10 @@ pub(super) fn draw_queue(app: &TuiApp, area: Rect, buffer: &mut Buffer) {
         app.queue.len()
     };
     let room = usize::from(area.width).saturating_sub(QUEUE_LABEL.width());
-    let line = |words: &str| {
+    let line = |text: &str| {
         Line::from(vec![
             Span::styled(QUEUE_LABEL, theme.accent.patch(theme.dim)),
-            Span::styled(fit(words, room), theme.dim),
+            Span::styled(fit(text, room), theme.dim),
         ])
     };
     let mut lines: Vec<Line<'_>> = app
@@ -64,18 +64,18 @@ pub(super) fn draw(app: &TuiApp, area: Rect, buffer: &mut Buffer) -> Option<Posi
             put(&line, area, 0, buffer);
             None
         }
-        AppFocus::Search { words } => {
+        AppFocus::Search { query } => {
             let found = match app.transcript.match_position() {
-                _ if words.is_empty() => "on the page".to_owned(),
+                _ if query.is_empty() => "on the page".to_owned(),
                 Some((at, all)) if all > 0 => format!("{at} of {all}"),
                 _ => "not found".to_owned(),
             };
             let rest = format!("{found} · ↑↓ other places · enter looks at them · esc back");
-            Some(draw_query(app, "look for ", words, &rest, area, buffer))
+            Some(draw_query(app, "look for ", query, &rest, area, buffer))
         }
-        AppFocus::Recall { words } => {
+        AppFocus::HistorySearch { query } => {
             let rest = "ctrl-r older · enter takes it · esc back";
-            Some(draw_query(app, "said before ", words, rest, area, buffer))
+            Some(draw_query(app, "said before ", query, rest, area, buffer))
         }
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn draw(app: &TuiApp, area: Rect, buffer: &mut Buffer) -> Option<Posi
 fn draw_query(
     app: &TuiApp,
     name: &str,
-    words: &str,
+    text: &str,
     rest: &str,
     area: Rect,
     buffer: &mut Buffer,
@@ -92,12 +92,12 @@ fn draw_query(
     let theme = &app.theme;
     let room = usize::from(area.width);
     let most = room.saturating_sub(name.width() + 1);
-    let words = tail(words, most);
-    let used = name.width() + words.width();
+    let text = tail(text, most);
+    let used = name.width() + text.width();
     let gap = 3.min(room.saturating_sub(used));
     let line = Line::from(vec![
         Span::styled(name.to_owned(), theme.accent),
-        Span::styled(words, theme.text),
+        Span::styled(text, theme.text),
         Span::raw(" ".repeat(gap)),
         Span::styled(fit(rest, room.saturating_sub(used + gap)), theme.dim),
     ]);
@@ -112,11 +112,11 @@ fn draw_query(
 }
 
 /// As much of the end of a text as fits.
-pub(super) fn tail(words: &str, room: usize) -> String {
+pub(super) fn tail(text: &str, room: usize) -> String {
     let mut tail = String::new();
-    for (place, _) in words.char_indices() {
-        if words[place..].width() <= room {
-            tail.push_str(&words[place..]);
+    for (offset, _) in text.char_indices() {
+        if text[offset..].width() <= room {
+            tail.push_str(&text[offset..]);
             break;
         }
     }
@@ -150,16 +150,16 @@ fn activity_line(app: &TuiApp, width: u16) -> Line<'static> {
     if rest.width() + 15 > room {
         rest = format!(" · {}", facts[0]);
     }
-    let words = match (status.is_busy, &status.walls) {
-        (true, _) => status.activity.words(app.now),
+    let text = match (status.is_busy, &status.walls) {
+        (true, _) => status.activity.text(app.now),
         // The turn was requested and has not started.
         (false, None) => "starting the sandbox".to_owned(),
         (false, Some(_)) => "waiting for the agent".to_owned(),
     };
-    let words = fit(&words, room.saturating_sub(rest.width() + 4));
+    let text = fit(&text, room.saturating_sub(rest.width() + 4));
     Line::from(vec![
         Span::styled(format!("{spinner} "), theme.accent),
-        Span::styled(words, theme.text),
+        Span::styled(text, theme.text),
         Span::styled(rest, theme.dim),
     ])
 }

@@ -27,7 +27,7 @@ pub(crate) struct ScreenAreas {
     pub(crate) text: Rect,
     pub(super) status: Rect,
     /// Everything but the status: the area of an overlay.
-    pub(crate) front: Rect,
+    pub(crate) overlay_area: Rect,
     /// How much of the question is visible.
     pub(crate) fit: QuestionFit,
 }
@@ -77,7 +77,7 @@ pub(crate) fn screen_areas(app: &TuiApp) -> ScreenAreas {
         editor,
         text: text.intersection(screen),
         status,
-        front: Rect {
+        overlay_area: Rect {
             height: screen.height - status.height,
             ..screen
         },

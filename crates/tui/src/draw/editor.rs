@@ -26,12 +26,12 @@ pub(super) fn draw(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Buffer) -> Op
     let view = app.editor.view();
     if text.y > area.y {
         let rule = |more: usize, arrow: &str| {
-            let words = match more {
+            let caption = match more {
                 0 => String::new(),
                 more => format!(" {arrow} {} ", some(more as u64, "line", "lines")),
             };
-            let left = usize::from(area.width).saturating_sub(words.width() + 2);
-            let rule = format!("{}{words}──", "─".repeat(left));
+            let left = usize::from(area.width).saturating_sub(caption.width() + 2);
+            let rule = format!("{}{caption}──", "─".repeat(left));
             Line::styled(rule, theme.border)
         };
         put(&rule(view.above, "↑"), area, 0, buffer);
@@ -58,8 +58,8 @@ pub(super) fn draw(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Buffer) -> Op
         put(&Line::from(spans.collect::<Vec<_>>()), text, row, buffer);
     }
     if app.editor.is_empty() {
-        let words = fit(placeholder(app), usize::from(text.width));
-        put(&Line::styled(words, theme.dim), text, 0, buffer);
+        let caption = fit(placeholder(app), usize::from(text.width));
+        put(&Line::styled(caption, theme.dim), text, 0, buffer);
     }
     let (column, row) = view.cursor;
     let cursor = Position::new(
@@ -99,8 +99,8 @@ pub(super) fn draw_completion(app: &TuiApp, areas: &ScreenAreas, buffer: &mut Bu
     let label = completion.rows.iter().map(|row| row.label.width()).max();
     let column = label.unwrap_or(0).min(usize::from(area.width) * 3 / 5);
     let shown = completion.rows.iter().enumerate().skip(first);
-    for (row, (place, item)) in (0..height).zip(shown) {
-        let is_chosen = place == completion.selected;
+    for (row, (index, item)) in (0..height).zip(shown) {
+        let is_chosen = index == completion.selected;
         let line = completion_line(app, item, is_chosen, column, usize::from(area.width));
         put(&line, area, row, buffer);
     }
@@ -123,14 +123,14 @@ fn completion_line(
     let mut spans = vec![Span::styled(mark, theme.accent)];
     let label = clean(&row.label);
     let shown = fit(&label, column);
-    for (place, letter) in shown.chars().enumerate() {
-        let is_matched = u32::try_from(place).is_ok_and(|place| row.matched.contains(&place));
+    for (index, character) in shown.chars().enumerate() {
+        let is_matched = u32::try_from(index).is_ok_and(|index| row.matched.contains(&index));
         let style = match (is_matched, is_chosen) {
             (true, _) => theme.accent,
             (false, true) => theme.strong,
             (false, false) => theme.text,
         };
-        spans.push(Span::styled(letter.to_string(), style));
+        spans.push(Span::styled(character.to_string(), style));
     }
     spans.push(Span::raw(
         " ".repeat(column.saturating_sub(shown.width()) + 2),

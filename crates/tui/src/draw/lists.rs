@@ -6,7 +6,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::picker::{count_text, list, panes, words_line};
+use super::picker::{count_text, list, panes, query_line};
 use super::put;
 use super::viewer::{draw_hints, frame};
 use crate::amount;
@@ -37,12 +37,12 @@ pub(super) fn draw_sessions(
     let row = |row: &SessionRow, style| session_line(row, app, panes.list.width, style);
     let nothing = "no session has these words";
     list(picker, app, panes, nothing, row, buffer);
-    if let Some(chosen) = picker.chosen() {
-        preview(chosen, sessions.preview(), app, panes.preview, buffer);
+    if let Some(selected) = picker.selected() {
+        preview(selected, sessions.preview(), app, panes.preview, buffer);
     }
     let keys = "type to look for words · ↑↓ choose · enter opens · esc close";
     draw_hints(app, keys, area, buffer);
-    Some(words_line(picker.words(), app, panes.words, buffer))
+    Some(query_line(picker.query(), app, panes.query, buffer))
 }
 
 pub(super) fn draw_jobs(
@@ -71,7 +71,7 @@ pub(super) fn draw_jobs(
     );
     let keys = "type to look for words · ↑↓ choose · enter follows · esc close";
     draw_hints(app, keys, area, buffer);
-    Some(words_line(jobs.picker.words(), app, panes.words, buffer))
+    Some(query_line(jobs.picker.query(), app, panes.query, buffer))
 }
 
 pub(super) fn draw_models(
@@ -103,7 +103,7 @@ pub(super) fn draw_models(
     list(&models.picker, app, panes, &nothing, row, buffer);
     let keys = "type to look for words, or a name · ↑↓ choose · enter takes it · esc close";
     draw_hints(app, keys, area, buffer);
-    Some(words_line(models.picker.words(), app, panes.words, buffer))
+    Some(query_line(models.picker.query(), app, panes.query, buffer))
 }
 
 /// Age, turns, cost, outcome, title: as many as fit.
@@ -179,9 +179,9 @@ fn preview(row: &SessionRow, text: Option<&str>, app: &TuiApp, area: Rect, buffe
         area.width,
         theme.heading,
     );
-    let place = format!("{} · {}", row.workspace, row.model);
+    let location = format!("{} · {}", row.workspace, row.model);
     lines.push(Line::styled(
-        fit(&place, usize::from(area.width)),
+        fit(&location, usize::from(area.width)),
         theme.dim,
     ));
     if let Some(excerpt) = &row.excerpt {
@@ -198,10 +198,10 @@ fn preview(row: &SessionRow, text: Option<&str>, app: &TuiApp, area: Rect, buffe
         Some(text) => {
             let all: Vec<&str> = text.lines().collect();
             let last = &all[all.len().saturating_sub(MAX_PREVIEW_LINES)..];
-            let laid = last
+            let preview_lines = last
                 .iter()
                 .flat_map(|line| wrap_prose(line, area.width, theme.text));
-            laid.collect()
+            preview_lines.collect()
         }
     };
     lines.append(&mut end.split_off(end.len().saturating_sub(room)));

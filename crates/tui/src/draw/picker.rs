@@ -25,7 +25,7 @@ const MIN_HEIGHT_FOR_PREVIEW_BELOW: u16 = 14;
 /// The areas of a picker.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PickerPanes {
-    pub(super) words: Rect,
+    pub(super) query: Rect,
     pub(crate) list: Rect,
     pub(super) preview: Rect,
 }
@@ -37,13 +37,13 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> PickerPanes {
         height: area.height - above - below,
         ..area
     };
-    let words = Rect {
+    let query = Rect {
         height: inner.height.min(1),
         ..inner
     };
     let mut list = Rect {
-        y: inner.y + words.height,
-        height: inner.height - words.height,
+        y: inner.y + query.height,
+        height: inner.height - query.height,
         ..inner
     };
     let mut preview = Rect::default();
@@ -65,7 +65,7 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> PickerPanes {
         list.height -= height;
     }
     PickerPanes {
-        words,
+        query,
         list,
         preview,
     }
@@ -85,9 +85,9 @@ pub(super) fn count_text<Row>(picker: &Picker<Row>, one: &str) -> String {
 }
 
 /// Draws the query. Returns the cursor position.
-pub(super) fn words_line(words: &str, app: &TuiApp, area: Rect, buffer: &mut Buffer) -> Position {
+pub(super) fn query_line(query: &str, app: &TuiApp, area: Rect, buffer: &mut Buffer) -> Position {
     let shown = tail(
-        words,
+        query,
         usize::from(area.width).saturating_sub(QUERY_LABEL.width() + 1),
     );
     let column = u16::try_from(shown.width() + QUERY_LABEL.width()).unwrap_or(u16::MAX);
@@ -111,14 +111,14 @@ pub(super) fn list<Row>(
 ) {
     let theme = &app.theme;
     let (kept, _) = picker.counts();
-    let words = match picker.state() {
+    let message = match picker.state() {
         PickerState::Waiting => Some(("looking …".to_owned(), theme.dim)),
         PickerState::Failed(reason) => Some((reason.clone(), theme.bad)),
         PickerState::Here if kept == 0 => Some((nothing.to_owned(), theme.dim)),
         PickerState::Here => None,
     };
-    if let Some((words, style)) = words {
-        let lines = wrap_prose(&words, panes.list.width, style);
+    if let Some((message, style)) = message {
+        let lines = wrap_prose(&message, panes.list.width, style);
         for (row, line) in (0..panes.list.height).zip(&lines) {
             put(line, panes.list, row, buffer);
         }

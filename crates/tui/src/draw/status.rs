@@ -54,20 +54,20 @@ fn extra_parts(app: &TuiApp) -> Vec<StatusPart> {
         parts.push(StatusPart::new(0, style, format!("{waits}: {how}")).or(waits));
     }
     if !app.transcript.is_following() && app.overlay.is_none() {
-        let words = if app.transcript.has_new_below() {
+        let label = if app.transcript.has_new_below() {
             "↓ new below"
         } else {
             "↑ scrolled"
         };
-        parts.push(StatusPart::new(1, app.theme.accent, words));
+        parts.push(StatusPart::new(1, app.theme.accent, label));
     }
     let is_said_above = matches!(app.focus, AppFocus::Search { .. });
     if let Some((at, all)) = app.transcript.match_position()
         && all > 0
         && !is_said_above
     {
-        let words = format!("place {at} of {all}");
-        parts.push(StatusPart::new(3, app.theme.accent, words));
+        let label = format!("place {at} of {all}");
+        parts.push(StatusPart::new(3, app.theme.accent, label));
     }
     parts
 }

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod answering;
-mod any;
-mod scene;
+mod answers;
+mod property;
 mod screens;
 mod styles;
+mod test_screen;

@@ -41,7 +41,7 @@ pub(super) fn draw(
     let theme = &app.theme;
     let body = body(area);
     let (top, shown, all) = viewer.position();
-    let place = if all > shown {
+    let position = if all > shown {
         format!("{} %", (top + shown).min(all) * 100 / all.max(1))
     } else {
         String::new()
@@ -50,7 +50,7 @@ pub(super) fn draw(
         app,
         viewer.content.title(),
         &viewer.content.summary(),
-        &place,
+        &position,
         area,
         buffer,
     );
@@ -62,7 +62,7 @@ pub(super) fn draw(
                 height: 1,
                 ..body
             };
-            highlight_matches(&viewer.search().words, row, app, buffer);
+            highlight_matches(&viewer.search().query, row, app, buffer);
         }
     }
     if body.width < area.width {
@@ -83,13 +83,13 @@ pub(super) fn draw(
     };
     if search.is_being_written {
         let rest = format!("{found}  enter looks at the places · esc ends");
-        return draw_query("look for ", &search.words, &rest, app, area, buffer);
+        return draw_query("look for ", &search.query, &rest, app, area, buffer);
     }
     let tab = match viewer.part_name() {
         Some(name) => format!("tab next {name} · "),
         None => String::new(),
     };
-    let keys = if search.words.is_empty() {
+    let keys = if search.query.is_empty() {
         format!("↑↓ scroll · {tab}/ look for words · y copy · esc close")
     } else {
         format!("{found}  n N other places · esc ends")
@@ -147,7 +147,7 @@ pub(super) fn draw_hints(app: &TuiApp, keys: &str, area: Rect, buffer: &mut Buff
 /// Draws a query that is being typed at the bottom. Returns the cursor position.
 fn draw_query(
     name: &str,
-    words: &str,
+    text: &str,
     rest: &str,
     app: &TuiApp,
     area: Rect,
@@ -155,12 +155,12 @@ fn draw_query(
 ) -> Option<Position> {
     let theme = &app.theme;
     let room = usize::from(area.width);
-    let words = tail(words, room.saturating_sub(name.width() + 1));
-    let used = name.width() + words.width();
+    let text = tail(text, room.saturating_sub(name.width() + 1));
+    let used = name.width() + text.width();
     let row = area.height.checked_sub(1)?;
     let line = Line::from(vec![
         Span::styled(name.to_owned(), theme.accent),
-        Span::styled(words, theme.text),
+        Span::styled(text, theme.text),
         Span::raw(" ".repeat(3.min(room.saturating_sub(used)))),
         Span::styled(fit(rest, room.saturating_sub(used + 3)), theme.dim),
     ]);
@@ -191,6 +191,6 @@ fn highlight_matches(query: &str, row: Rect, app: &TuiApp, buffer: &mut Buffer) 
             width: last - first + 1,
             ..row
         };
-        buffer.set_style(area, app.theme.found);
+        buffer.set_style(area, app.theme.current_match);
     }
 }

@@ -58,10 +58,10 @@ pub(super) fn lines(app: &TuiApp, width: u16) -> Vec<Line<'static>> {
         fact("chosen", Span::styled(walls.reason.clone(), theme.dim));
     }
     lines.push(Line::default());
-    for (key, words) in TIPS {
+    for (key, text) in TIPS {
         let line = Line::from(vec![
             Span::styled(format!("  {key:<8}"), theme.accent),
-            Span::styled(words, theme.text),
+            Span::styled(text, theme.text),
         ]);
         lines.extend(wrap_words(&line, width, VALUE_INDENT));
     }

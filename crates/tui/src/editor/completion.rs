@@ -11,7 +11,7 @@ const MAX_COMPLETIONS: usize = 50;
 pub(crate) struct Completion {
     pub(crate) rows: Vec<CompletionRow>,
     pub(crate) selected: usize,
-    pub(crate) wanted: CompletionTarget,
+    pub(crate) target: CompletionTarget,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct CompletionRow {
     /// Indices of the label's `char`s that match the query.
     pub(crate) matched: Vec<u32>,
     /// The text to insert.
-    pub(crate) words: String,
+    pub(crate) insertion: String,
 }
 
 /// What is being completed at the cursor.
@@ -89,7 +89,7 @@ fn rank(candidates: &[(&str, &str)], query: &str) -> Vec<(usize, Vec<u32>)> {
         format!("{name} {description}")
     });
     let mut finder = FuzzyFinder::new(texts.collect());
-    finder.look_for(query);
+    finder.search(query);
     for (found, mut matched) in finder.best() {
         let index = others[found];
         let length = candidates[index].0.chars().count();
@@ -113,7 +113,7 @@ pub(crate) fn complete_command(word: &str) -> Vec<CompletionRow> {
         } = SLASH_COMMANDS[index];
         let label = format!("/{name} {argument}").trim_end().to_owned();
         CompletionRow {
-            words: match argument {
+            insertion: match argument {
                 "" => label.clone(),
                 _ => format!("/{name} "),
             },
@@ -135,7 +135,7 @@ pub(crate) fn complete_argument(known: &[(String, String)], word: &str) -> Vec<C
         label: one_line(known[index].0),
         description: one_line(known[index].1),
         matched,
-        words: one_line(known[index].0),
+        insertion: one_line(known[index].0),
     };
     let ranked = rank(&known, word).into_iter();
     ranked.take(MAX_COMPLETIONS).map(row).collect()
@@ -143,13 +143,13 @@ pub(crate) fn complete_argument(known: &[(String, String)], word: &str) -> Vec<C
 
 /// The best matches among the files searched so far.
 pub(crate) fn complete_file(finder: &mut FuzzyFinder, query: &str) -> Vec<CompletionRow> {
-    finder.look_for(query);
+    finder.search(query);
     let best = finder.best().into_iter().take(MAX_COMPLETIONS);
     let row = |(index, matched)| {
         let path = finder.path(index);
         let label = one_line(path);
         CompletionRow {
-            words: if label.contains(' ') {
+            insertion: if label.contains(' ') {
                 format!("@\"{label}\" ")
             } else {
                 format!("@{label} ")
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cursor_tells_what_is_wanted() {
+    fn the_completion_target_is_read_at_the_cursor() {
         fn check(before: &str, after: &str, expect: Option<CompletionTarget>) {
             assert_eq!(
                 CompletionTarget::read(before, after, true),
@@ -210,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_offered_by_their_beginning_then_by_their_letters() {
+    fn commands_match_by_prefix_then_fuzzily() {
         fn check(word: &str, expect: &[&str]) {
             let rows = complete_command(word);
-            let words: Vec<_> = rows.iter().map(|row| row.words.as_str()).collect();
+            let words: Vec<_> = rows.iter().map(|row| row.insertion.as_str()).collect();
             assert_eq!(words, expect, "{word}");
         }
         check("co", &["/continue", "/cost", "/compact", "/copy"]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_offered_by_name_and_by_description() {
+    fn arguments_match_by_name_and_description() {
         let known = [
             ("20260101", "fix the parser"),
             ("20260202", "write the letter"),
@@ -233,7 +233,7 @@ mod tests {
         let known = known.map(|(name, about)| (name.to_owned(), about.to_owned()));
         let check = |word: &str, expect: &[&str]| {
             let rows = complete_argument(&known, word);
-            let words: Vec<_> = rows.iter().map(|row| row.words.as_str()).collect();
+            let words: Vec<_> = rows.iter().map(|row| row.insertion.as_str()).collect();
             assert_eq!(words, expect, "{word}");
         };
         check("", &["20260101", "20260202"]);
@@ -247,10 +247,10 @@ mod tests {
         let mut finder =
             FuzzyFinder::new(vec!["my notes.md".to_owned(), "a\u{1b}[31mb".to_owned()]);
         assert_eq!(
-            complete_file(&mut finder, "notes")[0].words,
+            complete_file(&mut finder, "notes")[0].insertion,
             "@\"my notes.md\" "
         );
         let row = &complete_file(&mut finder, "31")[0];
-        assert!(!row.words.contains('\u{1b}') && row.matched.is_empty());
+        assert!(!row.insertion.contains('\u{1b}') && row.matched.is_empty());
     }
 }

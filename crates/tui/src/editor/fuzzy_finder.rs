@@ -54,7 +54,7 @@ impl FuzzyFinder {
     }
 
     /// Sets the query and runs the first step.
-    pub(crate) fn look_for(&mut self, query: &str) {
+    pub(crate) fn search(&mut self, query: &str) {
         if query == self.query && !self.matches.is_empty() {
             return;
         }
@@ -142,18 +142,15 @@ mod tests {
     ];
 
     #[test]
-    fn paths_are_found_by_some_of_their_letters() {
-        fn check(letters: &[&str], expect: &[&str]) {
+    fn paths_match_fuzzily() {
+        fn check(queries: &[&str], expect: &[&str]) {
             let mut finder = FuzzyFinder::new(PATHS.map(str::to_owned).to_vec());
-            for letters in letters {
-                finder.look_for(letters);
+            for queries in queries {
+                finder.search(queries);
             }
-            let places = finder.best();
-            let found: Vec<_> = places
-                .iter()
-                .map(|(place, _)| finder.path(*place))
-                .collect();
-            assert_eq!(found, expect, "{letters:?}");
+            let best = finder.best();
+            let found: Vec<_> = best.iter().map(|(index, _)| finder.path(*index)).collect();
+            assert_eq!(found, expect, "{queries:?}");
         }
         check(&[""], &PATHS);
         check(&["main"], &["src/main.rs"]);
@@ -167,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn the_letters_that_fit_are_told() {
+    fn the_matching_characters_are_returned() {
         let mut finder = FuzzyFinder::new(vec!["src/äpp.rs".to_owned()]);
-        finder.look_for("app");
+        finder.search("app");
         assert_eq!(finder.best(), [(0, vec![4, 5, 6])]);
     }
 
     #[test]
-    fn many_paths_are_looked_at_in_steps_and_none_is_left_out() {
+    fn many_paths_are_searched_in_steps() {
         let paths = |needle: usize| -> Vec<String> {
             let name = |number: usize| {
                 if number == needle {
@@ -188,15 +185,15 @@ mod tests {
         for needle in [0, PATHS_PER_STEP, 3 * PATHS_PER_STEP - 1] {
             let mut finder = FuzzyFinder::new(paths(needle));
             // The query grows before the first search has finished.
-            finder.look_for("e");
-            finder.look_for("ed");
+            finder.search("e");
+            finder.search("ed");
             let mut steps = 1;
             while !finder.is_done() {
                 finder.search_step();
                 steps += 1;
             }
             assert!(steps > 1, "in steps");
-            assert_eq!(finder.best().first().map(|(place, _)| *place), Some(needle));
+            assert_eq!(finder.best().first().map(|(index, _)| *index), Some(needle));
         }
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_pictures_are_told_from_text() {
+    fn image_paths_are_recognised() {
         fn check(text: &str, expect: &[&str]) {
             let found = pasted_images(text).unwrap_or_default();
             let found: Vec<_> = found
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn pastes_lose_only_what_a_terminal_would_obey() {
+    fn pastes_lose_only_control_characters() {
         fn check(text: &str, expect: &str) {
             assert_eq!(sanitize(text), expect, "{text:?}");
         }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn long_pastes_are_more_than_five_lines_or_five_hundred_letters() {
+    fn long_pastes_exceed_five_lines_or_five_hundred_characters() {
         fn check(text: &str, expect: bool) {
             assert_eq!(is_long(text), expect, "{} bytes", text.len());
         }

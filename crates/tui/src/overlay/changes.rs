@@ -32,33 +32,34 @@ fn line_counts_of(change: &Change) -> (u64, u64) {
 }
 
 pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &Theme) -> ViewerLines {
-    let mut laid = ViewerLines::default();
+    let mut layout = ViewerLines::default();
     let room = usize::from(width);
     if changes.is_empty() && left_out == 0 {
-        laid.lines
+        layout
+            .lines
             .push(Line::styled("nothing has changed", theme.dim));
-        return laid;
+        return layout;
     }
     if changes.len() > 1 || left_out > 0 {
-        push_file_list(changes, left_out, room, theme, &mut laid.lines);
+        push_file_list(changes, left_out, room, theme, &mut layout.lines);
     }
     for change in changes {
-        if !laid.lines.is_empty() {
-            laid.lines.push(Line::default());
+        if !layout.lines.is_empty() {
+            layout.lines.push(Line::default());
         }
-        laid.parts.push(laid.lines.len());
+        layout.parts.push(layout.lines.len());
         if !change.path.is_empty() {
-            laid.lines.push(file_heading(change, room, theme));
+            layout.lines.push(file_heading(change, room, theme));
         }
         match &change.diff {
-            Some(diff) => laid.lines.extend(diff_lines(diff, width, theme)),
-            None => laid.lines.push(Line::styled(
+            Some(diff) => layout.lines.extend(diff_lines(diff, width, theme)),
+            None => layout.lines.push(Line::styled(
                 "nothing to show: not text, or too long",
                 theme.dim,
             )),
         }
     }
-    laid
+    layout
 }
 
 /// One line per file, with the counts in a column.

@@ -25,34 +25,34 @@ pub(super) fn lay_out(status: &UiStatus, width: u16, theme: &Theme) -> ViewerLin
     let seconds = |seconds: f64| time(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let mut budgets = Vec::new();
     if let Some(window) = status.window {
-        let words = format!("{} of {} tokens", tokens(status.context), tokens(window));
+        let label = format!("{} of {} tokens", tokens(status.context), tokens(window));
         budgets.push((
             "context",
-            words,
+            label,
             ratio(status.context as f64, window as f64),
         ));
     }
-    if let Some((limit, cost)) = spending.max_cost.zip(status.bill().cost) {
-        let words = format!("{} of {}", money(cost), money(limit));
-        budgets.push(("money", words, ratio(cost, limit)));
+    if let Some((limit, cost)) = spending.max_cost.zip(status.total().cost) {
+        let label = format!("{} of {}", money(cost), money(limit));
+        budgets.push(("money", label, ratio(cost, limit)));
     }
     if let Some(limit) = spending.max_tokens {
         let used = spending.usage.total();
-        let words = format!("{} of {} tokens", tokens(used), tokens(limit));
-        budgets.push(("tokens", words, ratio(used as f64, limit as f64)));
+        let label = format!("{} of {} tokens", tokens(used), tokens(limit));
+        budgets.push(("tokens", label, ratio(used as f64, limit as f64)));
     }
     if let Some(limit) = spending.max_requests {
-        let words = format!("{} of {limit}", spending.requests);
+        let label = format!("{} of {limit}", spending.requests);
         budgets.push((
             "requests",
-            words,
+            label,
             ratio(spending.requests.into(), limit.into()),
         ));
     }
     match spending.max_seconds {
         Some(limit) => {
-            let words = format!("{} of {}", seconds(spending.seconds), seconds(limit));
-            budgets.push(("time", words, ratio(spending.seconds, limit)));
+            let label = format!("{} of {}", seconds(spending.seconds), seconds(limit));
+            budgets.push(("time", label, ratio(spending.seconds, limit)));
         }
         None if spending.seconds > 0.0 => {
             budgets.push(("time", seconds(spending.seconds), None));
@@ -62,12 +62,12 @@ pub(super) fn lay_out(status: &UiStatus, width: u16, theme: &Theme) -> ViewerLin
     if !budgets.is_empty() {
         lines.push(Line::default());
     }
-    let longest = budgets.iter().map(|(_, words, _)| words.width()).max();
-    for (name, words, part) in budgets {
-        let gap = longest.unwrap_or(0).saturating_sub(words.width()) + 2;
+    let longest = budgets.iter().map(|(_, label, _)| label.width()).max();
+    for (name, label, part) in budgets {
+        let gap = longest.unwrap_or(0).saturating_sub(label.width()) + 2;
         let mut line = vec![
             Span::styled(format!("{name:<10}"), theme.dim),
-            Span::styled(words, theme.text),
+            Span::styled(label, theme.text),
             Span::raw(" ".repeat(gap)),
         ];
         if let Some(part) = part {
@@ -87,29 +87,29 @@ pub(super) fn lay_out(status: &UiStatus, width: u16, theme: &Theme) -> ViewerLin
 
 fn table(status: &UiStatus, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
-    let bills: Vec<_> = status.ledger.bills().collect();
-    rows.extend(bills.iter().map(|(model, bill)| row(model, bill)));
+    let totals: Vec<_> = status.ledger.totals().collect();
+    rows.extend(totals.iter().map(|(model, total)| row(model, total)));
     // A resumed session may have spent more than the replies seen here add up to.
-    if bills.len() != 1 || status.bill() != status.ledger.all() {
-        rows.push(row("all", &status.bill()));
+    if totals.len() != 1 || status.total() != status.ledger.all() {
+        rows.push(row("all", &status.total()));
     }
-    let column = |place: usize| rows.iter().map(|row| row[place].width()).max().unwrap_or(0);
+    let column = |index: usize| rows.iter().map(|row| row[index].width()).max().unwrap_or(0);
     let figures =
-        |places: &[usize]| -> usize { places.iter().map(|place| column(*place) + 2).sum() };
-    let places = SHOWN_COLUMNS
+        |indices: &[usize]| -> usize { indices.iter().map(|index| column(*index) + 2).sum() };
+    let indices = SHOWN_COLUMNS
         .iter()
-        .find(|places| figures(places) + MIN_NAME_WIDTH <= width)
+        .find(|indices| figures(indices) + MIN_NAME_WIDTH <= width)
         .unwrap_or(&SHOWN_COLUMNS[SHOWN_COLUMNS.len() - 1]);
-    let name = column(0).min(width.saturating_sub(figures(places)).max(MIN_NAME_WIDTH));
+    let name = column(0).min(width.saturating_sub(figures(indices)).max(MIN_NAME_WIDTH));
     let line = |(at, row): (usize, &[String; 6])| {
         let shown = fit(&row[0], name);
         let gap = " ".repeat(name.saturating_sub(shown.width()));
         let mut text = format!("{shown}{gap}");
-        for place in *places {
+        for index in *indices {
             text.push_str(&format!(
                 "{:>width$}",
-                row[*place],
-                width = column(*place) + 2
+                row[*index],
+                width = column(*index) + 2
             ));
         }
         let style = match at {
@@ -122,15 +122,15 @@ fn table(status: &UiStatus, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     rows.iter().enumerate().map(line).collect()
 }
 
-fn row(model: &str, bill: &UsageTotal) -> [String; 6] {
-    let usage = &bill.usage;
+fn row(model: &str, total: &UsageTotal) -> [String; 6] {
+    let usage = &total.usage;
     [
         model.to_owned(),
-        count(bill.requests.into()),
+        count(total.requests.into()),
         tokens(usage.input()),
         tokens(usage.cache_read_input_tokens),
         tokens(usage.output_tokens),
-        bill.cost.map_or_else(|| "unknown".to_owned(), money),
+        total.cost.map_or_else(|| "unknown".to_owned(), money),
     ]
 }
 

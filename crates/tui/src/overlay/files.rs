@@ -7,9 +7,10 @@ use crate::text::clean;
 use crate::theme::Theme;
 
 pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> ViewerLines {
-    let mut laid = ViewerLines::default();
+    let mut layout = ViewerLines::default();
     if paths.is_empty() {
-        laid.lines
+        layout
+            .lines
             .push(Line::styled("the workspace has no files", theme.dim));
     }
     let mut paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
@@ -25,21 +26,23 @@ pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> ViewerLi
             .unwrap_or(open.len().min(folders.len()));
         for (depth, folder) in folders.iter().enumerate().skip(shared) {
             if depth == 0 {
-                laid.parts.push(laid.lines.len());
+                layout.parts.push(layout.lines.len());
             }
             let folder = format!("{}/", single_line(folder));
-            laid.lines
+            layout
+                .lines
                 .push(indented(depth, Span::styled(folder, theme.strong)));
         }
         open = folders.to_vec();
         let name = Span::styled(single_line(name), theme.text);
-        laid.lines.push(indented(folders.len(), name));
+        layout.lines.push(indented(folders.len(), name));
     }
     if is_cut {
-        laid.lines
+        layout
+            .lines
             .push(Line::styled("… and more, not shown", theme.dim));
     }
-    laid
+    layout
 }
 
 fn indented(depth: usize, span: Span<'static>) -> Line<'static> {

@@ -39,30 +39,31 @@ pub(super) fn lay_out(width: u16, theme: &Theme) -> ViewerLines {
     if width >= MIN_WIDTH_FOR_TWO_COLUMNS {
         lay_out_two_columns(width, theme)
     } else {
-        let mut laid = commands(width, theme);
-        laid.lines.push(Line::default());
+        let mut layout = commands(width, theme);
+        layout.lines.push(Line::default());
         let keys = keys(width, theme);
-        let above = laid.lines.len();
-        laid.parts
+        let above = layout.lines.len();
+        layout
+            .parts
             .extend(keys.parts.iter().map(|part| part + above));
-        laid.lines.extend(keys.lines);
-        laid
+        layout.lines.extend(keys.lines);
+        layout
     }
 }
 
 /// Keys at the left, commands at the right.
 fn lay_out_two_columns(width: u16, theme: &Theme) -> ViewerLines {
     let half = (width - 4) / 2;
-    let mut laid = keys(half, theme);
+    let mut layout = keys(half, theme);
     let right = commands(half, theme).lines;
-    let height = laid.lines.len().max(right.len());
-    laid.lines.resize(height, Line::default());
-    for (line, beside) in laid.lines.iter_mut().zip(right) {
+    let height = layout.lines.len().max(right.len());
+    layout.lines.resize(height, Line::default());
+    for (line, beside) in layout.lines.iter_mut().zip(right) {
         let gap = usize::from(half + 4).saturating_sub(line.width());
         line.spans.push(Span::raw(" ".repeat(gap)));
         line.spans.extend(beside.spans);
     }
-    laid
+    layout
 }
 
 fn commands(width: u16, theme: &Theme) -> ViewerLines {
@@ -77,10 +78,10 @@ fn commands(width: u16, theme: &Theme) -> ViewerLines {
 }
 
 fn keys(width: u16, theme: &Theme) -> ViewerLines {
-    let bound = |place: KeyContext| -> Vec<(String, &'static str)> {
+    let bound = |context: KeyContext| -> Vec<(String, &'static str)> {
         KEY_BINDINGS
             .iter()
-            .filter(|binding| binding.place == place && !binding.about.is_empty())
+            .filter(|binding| binding.context == context && !binding.about.is_empty())
             .map(|binding| (binding.keys(), binding.about))
             .collect()
     };
@@ -102,7 +103,7 @@ fn keys(width: u16, theme: &Theme) -> ViewerLines {
         (
             "while looking for something said before",
             "",
-            bound(KeyContext::Recall),
+            bound(KeyContext::HistorySearch),
         ),
         (
             "when a question is asked",
@@ -118,20 +119,21 @@ fn keys(width: u16, theme: &Theme) -> ViewerLines {
 type HelpSection<'a> = (&'a str, &'a str, Vec<(String, &'a str)>);
 
 fn sections(sections: &[HelpSection<'_>], width: u16, theme: &Theme) -> ViewerLines {
-    let mut laid = ViewerLines::default();
+    let mut layout = ViewerLines::default();
     let rows = sections.iter().flat_map(|section| &section.2);
     let longest = rows.map(|(keys, _)| keys.width()).max().unwrap_or(0);
     let column = longest.min(usize::from(width) / 2);
     for (title, note, rows) in sections {
-        if !laid.lines.is_empty() {
-            laid.lines.push(Line::default());
+        if !layout.lines.is_empty() {
+            layout.lines.push(Line::default());
         }
-        laid.parts.push(laid.lines.len());
-        laid.lines
+        layout.parts.push(layout.lines.len());
+        layout
+            .lines
             .push(Line::styled((*title).to_owned(), theme.heading));
         if !note.is_empty() {
             let note = Line::styled(format!("  {note}"), theme.dim);
-            laid.lines.extend(wrap_words(&note, width, "  "));
+            layout.lines.extend(wrap_words(&note, width, "  "));
         }
         for (keys, about) in rows {
             let gap = " ".repeat(column.saturating_sub(keys.width()) + 2);
@@ -141,9 +143,10 @@ fn sections(sections: &[HelpSection<'_>], width: u16, theme: &Theme) -> ViewerLi
                 Span::raw(gap),
                 Span::styled((*about).to_owned(), theme.text),
             ]);
-            laid.lines
+            layout
+                .lines
                 .extend(wrap_words(&line, width, &" ".repeat(column + 4)));
         }
     }
-    laid
+    layout
 }

@@ -20,7 +20,7 @@ impl JobPicker {
 
     pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         let step = self.picker.key(key);
-        match (step, self.picker.chosen()) {
+        match (step, self.picker.selected()) {
             (PickerStep::Closed, _) => OverlayAction::Close(Vec::new()),
             (PickerStep::Taken, Some(row)) => {
                 OverlayAction::Close(vec![AppEffect::Ask(UiRequest::Follow(row.job.to_string()))])
@@ -37,12 +37,12 @@ impl JobPicker {
         self.follow(step);
     }
 
-    pub(crate) fn hear(&mut self, notice: &UiNotice) {
+    pub(crate) fn receive(&mut self, notice: &UiNotice) {
         match notice {
             UiNotice::Jobs(rows) => {
                 let rows = rows.iter().map(cleaned).collect();
                 self.picker.fill(rows, |old, new| old.job == new.job);
-                if !self.picker.words().is_empty() {
+                if !self.picker.query().is_empty() {
                     self.follow(PickerStep::Typed);
                 }
             }
@@ -53,9 +53,10 @@ impl JobPicker {
 
     fn follow(&mut self, step: PickerStep) {
         if step == PickerStep::Typed {
-            let words = self.picker.words().to_owned();
-            self.picker
-                .keep(|row| has_words(&format!("{} {} {}", row.job, row.state, row.title), &words));
+            let query = self.picker.query().to_owned();
+            self.picker.filter_rows(|row| {
+                has_words(&format!("{} {} {}", row.job, row.state, row.title), &query)
+            });
         }
     }
 }

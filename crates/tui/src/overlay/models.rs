@@ -47,18 +47,18 @@ impl ModelPicker {
         self.follow(step);
     }
 
-    pub(crate) fn hear(&mut self, notice: &UiNotice) {
+    pub(crate) fn receive(&mut self, notice: &UiNotice) {
         match notice {
             UiNotice::Models(names) => {
                 let names: Vec<String> = names
                     .iter()
                     .map(|name| clean(name).replace(['\n', '\t'], " "))
                     .collect();
-                let place = names.iter().position(|name| *name == self.current);
+                let index = names.iter().position(|name| *name == self.current);
                 self.picker.fill(names, |old, new| old == new);
-                if self.picker.words().is_empty() {
-                    let place = place.and_then(|place| isize::try_from(place).ok());
-                    self.picker.step(place.unwrap_or(0));
+                if self.picker.query().is_empty() {
+                    let index = index.and_then(|index| isize::try_from(index).ok());
+                    self.picker.step(index.unwrap_or(0));
                 } else {
                     self.follow(PickerStep::Typed)
                 }
@@ -70,15 +70,15 @@ impl ModelPicker {
 
     /// The name that Enter selects: the chosen row, or the typed text if no row matches.
     pub(crate) fn name(&self) -> Option<String> {
-        let typed = self.picker.words().trim();
-        let chosen = self.picker.chosen().cloned();
-        chosen.or_else(|| (!typed.is_empty()).then(|| typed.to_owned()))
+        let typed = self.picker.query().trim();
+        let selected = self.picker.selected().cloned();
+        selected.or_else(|| (!typed.is_empty()).then(|| typed.to_owned()))
     }
 
     fn follow(&mut self, step: PickerStep) {
         if step == PickerStep::Typed {
-            let words = self.picker.words().to_owned();
-            self.picker.keep(|name| has_words(name, &words));
+            let query = self.picker.query().to_owned();
+            self.picker.filter_rows(|name| has_words(name, &query));
         }
     }
 }

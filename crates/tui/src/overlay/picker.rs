@@ -6,11 +6,11 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 #[derive(Debug)]
 pub(crate) struct Picker<Row> {
     /// The query.
-    words: String,
+    query: String,
     rows: Vec<Row>,
     /// Indices of the rows that match the query.
-    kept: Vec<usize>,
-    chosen: usize,
+    filtered: Vec<usize>,
+    selected: usize,
     /// First visible row.
     first: usize,
     /// Number of visible rows in the last layout.
@@ -43,10 +43,10 @@ pub(crate) enum PickerStep {
 impl<Row> Default for Picker<Row> {
     fn default() -> Self {
         Self {
-            words: String::new(),
+            query: String::new(),
             rows: Vec::new(),
-            kept: Vec::new(),
-            chosen: 0,
+            filtered: Vec::new(),
+            selected: 0,
             first: 0,
             height: 1,
             state: PickerState::Waiting,
@@ -55,41 +55,41 @@ impl<Row> Default for Picker<Row> {
 }
 
 impl<Row> Picker<Row> {
-    pub(crate) fn words(&self) -> &str {
-        &self.words
+    pub(crate) fn query(&self) -> &str {
+        &self.query
     }
 
     pub(crate) fn state(&self) -> &PickerState {
         &self.state
     }
 
-    pub(crate) fn chosen(&self) -> Option<&Row> {
-        self.rows.get(*self.kept.get(self.chosen)?)
+    pub(crate) fn selected(&self) -> Option<&Row> {
+        self.rows.get(*self.filtered.get(self.selected)?)
     }
 
     /// Number of matching rows, and of all rows.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.kept.len(), self.rows.len())
+        (self.filtered.len(), self.rows.len())
     }
 
     /// The visible rows; true for the chosen one.
     pub(crate) fn visible(&self) -> impl Iterator<Item = (bool, &Row)> {
-        let shown = self.kept.iter().enumerate();
+        let shown = self.filtered.iter().enumerate();
         shown
             .skip(self.first)
             .take(self.height)
-            .filter_map(|(place, row)| Some((place == self.chosen, self.rows.get(*row)?)))
+            .filter_map(|(index, row)| Some((index == self.selected, self.rows.get(*row)?)))
     }
 
     /// Sets the rows. The chosen row stays chosen if `is_same` finds it among them.
     pub(crate) fn fill(&mut self, rows: Vec<Row>, is_same: impl Fn(&Row, &Row) -> bool) {
-        let place = self
-            .chosen()
+        let index = self
+            .selected()
             .and_then(|old| rows.iter().position(|new| is_same(old, new)));
-        self.kept = (0..rows.len()).collect();
+        self.filtered = (0..rows.len()).collect();
         self.rows = rows;
         self.state = PickerState::Here;
-        self.chosen = place.unwrap_or(0);
+        self.selected = index.unwrap_or(0);
         self.keep_in_view();
     }
 
@@ -101,12 +101,12 @@ impl<Row> Picker<Row> {
     }
 
     /// Filters the rows.
-    pub(crate) fn keep(&mut self, is_kept: impl Fn(&Row) -> bool) {
+    pub(crate) fn filter_rows(&mut self, is_match: impl Fn(&Row) -> bool) {
         let rows = self.rows.iter().enumerate();
-        self.kept = rows
-            .filter_map(|(place, row)| is_kept(row).then_some(place))
+        self.filtered = rows
+            .filter_map(|(index, row)| is_match(row).then_some(index))
             .collect();
-        self.chosen = 0;
+        self.selected = 0;
         self.first = 0;
     }
 
@@ -116,10 +116,10 @@ impl<Row> Picker<Row> {
     }
 
     pub(crate) fn step(&mut self, rows: isize) -> PickerStep {
-        let last = self.kept.len().saturating_sub(1);
-        let chosen = self.chosen.saturating_add_signed(rows).min(last);
-        let is_moved = chosen != self.chosen;
-        self.chosen = chosen;
+        let last = self.filtered.len().saturating_sub(1);
+        let selected = self.selected.saturating_add_signed(rows).min(last);
+        let is_moved = selected != self.selected;
+        self.selected = selected;
         self.keep_in_view();
         if is_moved {
             PickerStep::Moved
@@ -130,8 +130,8 @@ impl<Row> Picker<Row> {
 
     pub(crate) fn paste(&mut self, text: &str) -> PickerStep {
         let line = text.lines().next().unwrap_or_default();
-        self.words
-            .extend(line.chars().filter(|letter| !letter.is_control()));
+        self.query
+            .extend(line.chars().filter(|character| !character.is_control()));
         PickerStep::Typed
     }
 
@@ -150,22 +150,22 @@ impl<Row> Picker<Row> {
             KeyCode::PageDown => self.step(page),
             KeyCode::Home => self.step(isize::MIN),
             KeyCode::End => self.step(isize::MAX),
-            KeyCode::Backspace => match self.words.pop() {
+            KeyCode::Backspace => match self.query.pop() {
                 Some(_) => PickerStep::Typed,
                 None => PickerStep::Nothing,
             },
             KeyCode::Char('u') if control => {
-                self.words.clear();
+                self.query.clear();
                 PickerStep::Typed
             }
             KeyCode::Char('w') if control => {
-                let kept = self.words.trim_end();
-                let end = kept.rfind(char::is_whitespace).map_or(0, |space| space + 1);
-                self.words.truncate(end);
+                let rest = self.query.trim_end();
+                let end = rest.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+                self.query.truncate(end);
                 PickerStep::Typed
             }
-            KeyCode::Char(letter) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
-                self.words.push(letter);
+            KeyCode::Char(character) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
+                self.query.push(character);
                 PickerStep::Typed
             }
             _ => PickerStep::Nothing,
@@ -173,19 +173,23 @@ impl<Row> Picker<Row> {
     }
 
     fn keep_in_view(&mut self) {
-        self.chosen = self.chosen.min(self.kept.len().saturating_sub(1));
+        self.selected = self.selected.min(self.filtered.len().saturating_sub(1));
         let height = self.height.max(1);
-        let lowest = (self.chosen + 1).saturating_sub(height);
-        let highest = self.kept.len().saturating_sub(height).min(self.chosen);
-        self.first = self.first.clamp(lowest.min(highest), self.chosen);
+        let lowest = (self.selected + 1).saturating_sub(height);
+        let highest = self
+            .filtered
+            .len()
+            .saturating_sub(height)
+            .min(self.selected);
+        self.first = self.first.clamp(lowest.min(highest), self.selected);
         self.first = self.first.max(lowest).min(highest.max(lowest));
     }
 }
 
 /// Whether a text contains all words, ignoring case.
-pub(crate) fn has_words(text: &str, words: &str) -> bool {
+pub(crate) fn has_words(text: &str, query: &str) -> bool {
     let text = text.to_lowercase();
-    words
+    query
         .split_whitespace()
         .all(|word| text.contains(&word.to_lowercase()))
 }
@@ -203,18 +207,18 @@ mod tests {
 
     fn view(picker: &Picker<usize>) -> (Vec<usize>, Option<usize>) {
         let rows = picker.visible().map(|(_, row)| *row).collect();
-        (rows, picker.chosen().copied())
+        (rows, picker.selected().copied())
     }
 
     #[test]
-    fn the_chosen_row_stays_in_view() {
+    fn the_selected_row_stays_in_view() {
         #[track_caller]
-        fn check(steps: &[isize], expect: &[usize], chosen: usize) {
+        fn check(steps: &[isize], expect: &[usize], selected: usize) {
             let mut picker = picker(10, 3);
             for step in steps {
                 picker.step(*step);
             }
-            assert_eq!(view(&picker), (expect.to_vec(), Some(chosen)));
+            assert_eq!(view(&picker), (expect.to_vec(), Some(selected)));
         }
         check(&[], &[0, 1, 2], 0);
         check(&[2], &[0, 1, 2], 2);
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_window_and_fewer_rows_keep_a_choice() {
+    fn a_smaller_window_and_fewer_rows_keep_a_selection() {
         let mut picker = picker(10, 5);
         picker.step(4);
         picker.arrange(2);
@@ -236,27 +240,27 @@ mod tests {
         picker.arrange(5);
         picker.fill(vec![1, 4], |old, new| old == new);
         assert_eq!(view(&picker), (vec![1, 4], Some(4)), "the same one");
-        picker.keep(|row| *row == 1);
+        picker.filter_rows(|row| *row == 1);
         assert_eq!(view(&picker), (vec![1], Some(1)));
-        picker.keep(|_| false);
+        picker.filter_rows(|_| false);
         assert_eq!(view(&picker), (vec![], None));
         assert_eq!(picker.step(1), PickerStep::Nothing);
     }
 
     #[test]
-    fn words_are_edited_at_their_end() {
+    fn the_query_is_edited_at_its_end() {
         let mut picker = picker(1, 1);
-        for letter in "two words".chars() {
-            picker.key(KeyEvent::from(KeyCode::Char(letter)));
+        for character in "two words".chars() {
+            picker.key(KeyEvent::from(KeyCode::Char(character)));
         }
         picker.key(KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
-        assert_eq!(picker.words(), "two ");
+        assert_eq!(picker.query(), "two ");
         picker.paste("pasted\nand more");
-        assert_eq!(picker.words(), "two pasted");
+        assert_eq!(picker.query(), "two pasted");
         picker.key(KeyEvent::from(KeyCode::Backspace));
-        assert_eq!(picker.words(), "two paste");
+        assert_eq!(picker.query(), "two paste");
         picker.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
-        assert_eq!(picker.words(), "");
+        assert_eq!(picker.query(), "");
         assert_eq!(
             picker.key(KeyEvent::from(KeyCode::Backspace)),
             PickerStep::Nothing
@@ -264,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn all_words_must_be_there() {
-        for (text, words, expect) in [
+    fn all_words_of_the_query_must_match() {
+        for (text, query, expect) in [
             ("Fix the Parser", "parser fix", true),
             ("Fix the Parser", "", true),
             ("Fix the Parser", "fix lexer", false),
         ] {
-            assert_eq!(has_words(text, words), expect, "{words}");
+            assert_eq!(has_words(text, query), expect, "{query}");
         }
     }
 }

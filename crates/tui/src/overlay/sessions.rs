@@ -20,26 +20,26 @@ pub(crate) struct SessionPicker {
     pub(crate) picker: Picker<SessionRow>,
     previews: BTreeMap<SessionId, String>,
     /// The preview that was requested and has not arrived.
-    asked: Option<SessionId>,
+    requested: Option<SessionId>,
 }
 
 impl SessionPicker {
     pub(crate) fn open() -> (Self, Vec<AppEffect>) {
         let sessions = Self::default();
-        let effects = vec![sessions.look()];
+        let effects = vec![sessions.scheme()];
         (sessions, effects)
     }
 
     /// The end of the chosen session, if it has arrived.
     pub(crate) fn preview(&self) -> Option<&str> {
-        let row = self.picker.chosen()?;
+        let row = self.picker.selected()?;
         self.previews.get(&row.session).map(String::as_str)
     }
 
     pub(crate) fn key(&mut self, key: KeyEvent) -> OverlayAction {
         match self.picker.key(key) {
             PickerStep::Closed => OverlayAction::Close(Vec::new()),
-            PickerStep::Taken => match self.picker.chosen() {
+            PickerStep::Taken => match self.picker.selected() {
                 Some(row) => OverlayAction::Close(vec![AppEffect::Ask(UiRequest::Load(
                     row.session.to_string(),
                 ))]),
@@ -59,10 +59,10 @@ impl SessionPicker {
         self.follow(step)
     }
 
-    pub(crate) fn hear(&mut self, notice: &UiNotice) -> Vec<AppEffect> {
+    pub(crate) fn receive(&mut self, notice: &UiNotice) -> Vec<AppEffect> {
         match notice {
             // An answer to an older query may arrive after one to a newer query.
-            UiNotice::Sessions { words, rows } if words == self.picker.words() => {
+            UiNotice::Sessions { words, rows } if words == self.picker.query() => {
                 let rows = rows.iter().map(cleaned).collect();
                 self.picker
                     .fill(rows, |old, new| old.session == new.session);
@@ -74,13 +74,13 @@ impl SessionPicker {
                 }
                 let text = clean(&preview.text).into_owned();
                 self.previews.insert(preview.session.clone(), text);
-                self.asked = None;
+                self.requested = None;
                 // The selection may have moved meanwhile.
                 self.request_preview()
             }
             UiNotice::Failed { what, .. } => {
                 self.picker.fail(&clean(what));
-                self.asked = None;
+                self.requested = None;
                 Vec::new()
             }
             _ => Vec::new(),
@@ -89,27 +89,27 @@ impl SessionPicker {
 
     fn follow(&mut self, step: PickerStep) -> Vec<AppEffect> {
         match step {
-            PickerStep::Typed => vec![self.look()],
+            PickerStep::Typed => vec![self.scheme()],
             PickerStep::Moved => self.request_preview(),
             PickerStep::Nothing | PickerStep::Taken | PickerStep::Closed => Vec::new(),
         }
     }
 
-    fn look(&self) -> AppEffect {
-        let words = self.picker.words().to_owned();
+    fn scheme(&self) -> AppEffect {
+        let words = self.picker.query().to_owned();
         AppEffect::Ask(UiRequest::Sessions { words })
     }
 
     /// Requests the preview of the chosen session. One request at a time, so that moving quickly
     /// through the list causes few requests.
     fn request_preview(&mut self) -> Vec<AppEffect> {
-        let Some(row) = self.picker.chosen() else {
+        let Some(row) = self.picker.selected() else {
             return Vec::new();
         };
-        if self.asked.is_some() || self.previews.contains_key(&row.session) {
+        if self.requested.is_some() || self.previews.contains_key(&row.session) {
             return Vec::new();
         }
-        self.asked = Some(row.session.clone());
+        self.requested = Some(row.session.clone());
         vec![AppEffect::Ask(UiRequest::Preview(row.session.clone()))]
     }
 }

@@ -18,7 +18,7 @@ fn key(code: KeyCode) -> KeyEvent {
 fn row(session: &str) -> SessionRow {
     SessionRow {
         session: session.parse().unwrap(),
-        changed: samples::began(),
+        changed: samples::start_time(),
         title: "a\u{1b}[2Jb\nc".into(),
         workspace: String::new(),
         model: String::new(),
@@ -54,11 +54,11 @@ fn sessions(words: &str, rows: &[&str]) -> UiNotice {
 }
 
 #[test]
-fn sessions_are_looked_for_as_words_are_typed() {
+fn sessions_are_searched_as_the_query_is_typed() {
     let (mut overlay, effects) = Overlay::sessions();
     assert_eq!(effects, search_effect(""));
     assert_eq!(
-        overlay.hear(&sessions("", &[FIRST_SESSION, SECOND_SESSION])),
+        overlay.receive(&sessions("", &[FIRST_SESSION, SECOND_SESSION])),
         preview_effect(FIRST_SESSION)
     );
     assert_eq!(
@@ -66,22 +66,22 @@ fn sessions_are_looked_for_as_words_are_typed() {
         OverlayAction::Stay(search_effect("x"))
     );
     // The answer to an older query arrives late.
-    assert_eq!(overlay.hear(&sessions("", &[SECOND_SESSION])), vec![]);
+    assert_eq!(overlay.receive(&sessions("", &[SECOND_SESSION])), vec![]);
     let Overlay::Sessions(inner) = &overlay else {
         panic!("it is the picker of sessions");
     };
     assert_eq!(inner.picker.counts(), (2, 2));
-    assert_eq!(inner.picker.chosen().unwrap().title, "ab c", "cleaned");
-    overlay.hear(&sessions("x", &[SECOND_SESSION]));
+    assert_eq!(inner.picker.selected().unwrap().title, "ab c", "cleaned");
+    overlay.receive(&sessions("x", &[SECOND_SESSION]));
     let load = send_effect(UiRequest::Load(SECOND_SESSION.into()));
     assert_eq!(overlay.key(key(KeyCode::Enter)), OverlayAction::Close(load));
 }
 
 #[test]
-fn one_preview_is_asked_for_at_a_time() {
+fn one_preview_is_requested_at_a_time() {
     let (mut overlay, _) = Overlay::sessions();
     assert_eq!(
-        overlay.hear(&sessions("", &[FIRST_SESSION, SECOND_SESSION])),
+        overlay.receive(&sessions("", &[FIRST_SESSION, SECOND_SESSION])),
         preview_effect(FIRST_SESSION)
     );
     assert_eq!(overlay.key(key(KeyCode::Down)), OverlayAction::Stay(vec![]));
@@ -92,11 +92,11 @@ fn one_preview_is_asked_for_at_a_time() {
         })
     };
     assert_eq!(
-        overlay.hear(&came(FIRST_SESSION)),
+        overlay.receive(&came(FIRST_SESSION)),
         preview_effect(SECOND_SESSION),
         "the chosen one is next"
     );
-    assert_eq!(overlay.hear(&came(SECOND_SESSION)), vec![]);
+    assert_eq!(overlay.receive(&came(SECOND_SESSION)), vec![]);
     assert_eq!(
         overlay.key(key(KeyCode::Up)),
         OverlayAction::Stay(vec![]),
@@ -105,15 +105,15 @@ fn one_preview_is_asked_for_at_a_time() {
 }
 
 #[test]
-fn a_model_can_be_chosen_or_typed() {
+fn a_model_can_be_selected_or_typed() {
     #[track_caller]
     fn check(typed: &str, steps: &[KeyCode], expect: &str) {
         let (mut overlay, effects) = Overlay::models("two");
         assert_eq!(effects, send_effect(UiRequest::Models));
         let names = ["one", "two", "three"];
-        overlay.hear(&UiNotice::Models(names.map(str::to_owned).into()));
-        for letter in typed.chars() {
-            overlay.key(key(KeyCode::Char(letter)));
+        overlay.receive(&UiNotice::Models(names.map(str::to_owned).into()));
+        for character in typed.chars() {
+            overlay.key(key(KeyCode::Char(character)));
         }
         for step in steps {
             overlay.key(key(*step));
@@ -171,10 +171,10 @@ fn a_text_scrolls_and_stops_at_its_ends() {
 }
 
 #[test]
-fn words_are_found_in_a_text() {
+fn the_viewer_finds_matches() {
     let mut viewer = viewer(files(100), 10);
-    for letter in "/e05".chars() {
-        viewer.key(key(KeyCode::Char(letter)));
+    for character in "/e05".chars() {
+        viewer.key(key(KeyCode::Char(character)));
     }
     assert_eq!(viewer.search().position(), Some((1, 10)));
     assert!(lines(&viewer).contains(&"File050".to_owned()));
@@ -193,7 +193,7 @@ fn words_are_found_in_a_text() {
 }
 
 #[test]
-fn large_letters_count_if_some_are_asked_for() {
+fn case_matters_if_the_query_has_uppercase() {
     #[track_caller]
     fn check(words: &str, found: usize) {
         let mut viewer = viewer(files(3), 10);
@@ -232,7 +232,7 @@ fn tab_goes_from_file_to_file() {
 }
 
 #[test]
-fn a_diff_is_counted_and_copied_whole() {
+fn the_whole_diff_is_counted_and_copied() {
     let change = Change {
         path: "a".into(),
         diff: Some("--- a\n+++ a\n@@ -1,2 +1,2 @@\n-x\n+y\n+-- z\n".into()),

@@ -12,7 +12,7 @@ use crate::theme::{ColourScheme, Theme};
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(crate) content: ViewerContent,
-    laid: ViewerLines,
+    layout: ViewerLines,
     /// The width and look of the current layout.
     size: Option<(u16, ColourScheme)>,
     /// First visible line.
@@ -24,19 +24,19 @@ pub(crate) struct Viewer {
 /// The search query and its matches.
 #[derive(Debug, Default)]
 pub(crate) struct ViewerSearch {
-    pub(crate) words: String,
+    pub(crate) query: String,
     pub(crate) is_being_written: bool,
     /// Indices of matching lines.
-    found: Vec<usize>,
+    matches: Vec<usize>,
     /// The current match, as an index into `found`.
-    at: usize,
+    current: usize,
 }
 
 impl Viewer {
     pub(crate) fn new(content: ViewerContent) -> Self {
         Self {
             content,
-            laid: ViewerLines::default(),
+            layout: ViewerLines::default(),
             size: None,
             top: 0,
             height: 1,
@@ -46,12 +46,12 @@ impl Viewer {
 
     pub(crate) fn arrange(&mut self, width: u16, height: usize, theme: &Theme) {
         self.height = height;
-        let size = Some((width, theme.look));
+        let size = Some((width, theme.scheme));
         if self.size != size {
-            let old = self.laid.lines.len().max(1);
-            self.laid = self.content.lay_out(width, theme);
+            let old = self.layout.lines.len().max(1);
+            self.layout = self.content.lay_out(width, theme);
             // Keep about the same position.
-            self.top = self.top * self.laid.lines.len() / old;
+            self.top = self.top * self.layout.lines.len() / old;
             self.size = size;
             self.find();
         }
@@ -64,21 +64,21 @@ impl Viewer {
 
     /// The visible lines; true for those that match the query.
     pub(crate) fn visible(&self) -> impl Iterator<Item = (bool, &Line<'static>)> {
-        let lines = self.laid.lines.iter().enumerate();
+        let lines = self.layout.lines.iter().enumerate();
         lines
             .skip(self.top)
             .take(self.height)
-            .map(|(place, line)| (self.search.found.binary_search(&place).is_ok(), line))
+            .map(|(index, line)| (self.search.matches.binary_search(&index).is_ok(), line))
     }
 
     /// First visible line, number of visible lines, number of all lines.
     pub(crate) fn position(&self) -> (usize, usize, usize) {
-        (self.top, self.height, self.laid.lines.len())
+        (self.top, self.height, self.layout.lines.len())
     }
 
     /// What the parts are called, if there are several.
     pub(crate) fn part_name(&self) -> Option<&'static str> {
-        (self.laid.parts.len() > 1).then(|| self.content.part_name())
+        (self.layout.parts.len() > 1).then(|| self.content.part_name())
     }
 
     pub(crate) fn scroll(&mut self, lines: i64) {
@@ -89,8 +89,8 @@ impl Viewer {
     pub(crate) fn paste(&mut self, text: &str) {
         if self.search.is_being_written {
             let line = text.lines().next().unwrap_or_default();
-            let line = line.chars().filter(|letter| !letter.is_control());
-            self.search.words.extend(line);
+            let line = line.chars().filter(|character| !character.is_control());
+            self.search.query.extend(line);
             self.find_matches_from_view();
         }
     }
@@ -105,7 +105,7 @@ impl Viewer {
         match key.code {
             KeyCode::Char('c' | 'd' | 'g') if control => return OverlayAction::Close(Vec::new()),
             KeyCode::Char('f') if control => self.begin_search(),
-            KeyCode::Esc if !self.search.words.is_empty() => self.search = ViewerSearch::default(),
+            KeyCode::Esc if !self.search.query.is_empty() => self.search = ViewerSearch::default(),
             KeyCode::Esc | KeyCode::Char('q') => return OverlayAction::Close(Vec::new()),
             KeyCode::Up | KeyCode::Char('k') => self.scroll(-1),
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => self.scroll(1),
@@ -126,17 +126,17 @@ impl Viewer {
 
     fn source(&self) -> String {
         self.content.source().unwrap_or_else(|| {
-            let lines: Vec<String> = self.laid.lines.iter().map(ToString::to_string).collect();
+            let lines: Vec<String> = self.layout.lines.iter().map(ToString::to_string).collect();
             lines.join("\n")
         })
     }
 
     fn last_top(&self) -> usize {
-        self.laid.lines.len().saturating_sub(self.height.max(1))
+        self.layout.lines.len().saturating_sub(self.height.max(1))
     }
 
     fn go_to_part(&mut self, step: i32) {
-        let parts = &self.laid.parts;
+        let parts = &self.layout.parts;
         let next = if step > 0 {
             parts.iter().find(|part| **part > self.top)
         } else {
@@ -158,20 +158,20 @@ impl Viewer {
             KeyCode::Esc => self.search = ViewerSearch::default(),
             KeyCode::Enter => self.search.is_being_written = false,
             KeyCode::Backspace => {
-                if self.search.words.pop().is_none() {
+                if self.search.query.pop().is_none() {
                     self.search = ViewerSearch::default();
                 }
                 self.find_matches_from_view();
             }
             KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => {
-                self.search.words.clear();
+                self.search.query.clear();
                 self.find_matches_from_view();
             }
             KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => {
                 self.search = ViewerSearch::default();
             }
-            KeyCode::Char(letter) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
-                self.search.words.push(letter);
+            KeyCode::Char(character) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
+                self.search.query.push(character);
                 self.find_matches_from_view();
             }
             _ => {}
@@ -180,36 +180,39 @@ impl Viewer {
 
     /// Finds the matching lines.
     fn find(&mut self) {
-        let query = query_regex(&self.search.words);
+        let query = query_regex(&self.search.query);
         let is_match = |line: &Line<'_>| {
             let query = query.as_ref();
             query.is_some_and(|query| query.is_match(&line.to_string()))
         };
-        let lines = self.laid.lines.iter().enumerate();
-        self.search.found = lines
+        let lines = self.layout.lines.iter().enumerate();
+        self.search.matches = lines
             .filter_map(|(index, line)| is_match(line).then_some(index))
             .collect();
-        let last = self.search.found.len().saturating_sub(1);
-        self.search.at = self.search.at.min(last);
+        let last = self.search.matches.len().saturating_sub(1);
+        self.search.current = self.search.current.min(last);
     }
 
     fn find_matches_from_view(&mut self) {
         self.find();
-        let found = &self.search.found;
-        self.search.at = found.iter().position(|line| *line >= self.top).unwrap_or(0);
+        let matches = &self.search.matches;
+        self.search.current = matches
+            .iter()
+            .position(|line| *line >= self.top)
+            .unwrap_or(0);
         self.show_match();
     }
 
     fn go_to_match(&mut self, step: isize) {
-        let all = self.search.found.len();
+        let all = self.search.matches.len();
         if all > 0 {
-            self.search.at = (self.search.at + all).saturating_add_signed(step) % all;
+            self.search.current = (self.search.current + all).saturating_add_signed(step) % all;
             self.show_match();
         }
     }
 
     fn show_match(&mut self) {
-        if let Some(line) = self.search.found.get(self.search.at)
+        if let Some(line) = self.search.matches.get(self.search.current)
             && !(self.top..self.top + self.height).contains(line)
         {
             self.top = line.saturating_sub(self.height / 3).min(self.last_top());
@@ -220,10 +223,10 @@ impl Viewer {
 impl ViewerSearch {
     /// Number of the current match, from 1, and of all matches.
     pub(crate) fn position(&self) -> Option<(usize, usize)> {
-        match (self.words.is_empty(), self.found.len()) {
+        match (self.query.is_empty(), self.matches.len()) {
             (true, _) => None,
             (false, 0) => Some((0, 0)),
-            (false, all) => Some((self.at + 1, all)),
+            (false, all) => Some((self.current + 1, all)),
         }
     }
 }

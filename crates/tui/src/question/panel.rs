@@ -36,24 +36,27 @@ impl OpenQuestions {
             return QuestionPanel::default();
         };
         let theme = setting.theme;
-        let asked = asked(question, setting.width, theme);
+        let question_lines = question_lines(question, setting.width, theme);
         let answers = self.answers(question, setting);
-        let needed = asked.len() + answers.len();
+        let needed = question_lines.len() + answers.len();
         let title = vec![self.title(setting)];
         let hint = |fit| vec![self.hint(fit, setting)];
         let (lines, fit) = match usize::from(setting.height) {
             room if room >= needed + 2 => (
-                [title, asked, answers, hint(QuestionFit::Whole)].concat(),
+                [title, question_lines, answers, hint(QuestionFit::Whole)].concat(),
                 QuestionFit::Whole,
             ),
-            room if room > needed => ([title, asked, answers].concat(), QuestionFit::Whole),
-            room if room == needed => ([asked, answers].concat(), QuestionFit::Whole),
+            room if room > needed => (
+                [title, question_lines, answers].concat(),
+                QuestionFit::Whole,
+            ),
+            room if room == needed => ([question_lines, answers].concat(), QuestionFit::Whole),
             // The beginning and the end of the question, all answers, and why some are disabled.
             room if room >= answers.len() + 4 => {
                 let left = room - answers.len() - 1;
-                let asked = cut_middle(asked, left, theme);
+                let question_lines = cut_middle(question_lines, left, theme);
                 (
-                    [asked, answers, hint(QuestionFit::Cut)].concat(),
+                    [question_lines, answers, hint(QuestionFit::Cut)].concat(),
                     QuestionFit::Cut,
                 )
             }
@@ -101,11 +104,11 @@ impl OpenQuestions {
         let held = self.held.map(|held| held.decision);
         let subject = subject(&question.subject);
         let mut choices = Vec::new();
-        for (letter, is_allowed, scope) in ANSWER_KEYS {
+        for (character, is_allowed, scope) in ANSWER_KEYS {
             let key = if setting.is_free {
-                letter.to_string()
+                character.to_string()
             } else {
-                format!("alt-{letter}")
+                format!("alt-{character}")
             };
             let is_open = is_armed && (!is_allowed || self.fit != QuestionFit::Cut);
             let is_held = held == Some(protocol::Decision { is_allowed, scope });
@@ -128,7 +131,7 @@ impl OpenQuestions {
 }
 
 /// What is asked, and why.
-fn asked(question: &Question, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+fn question_lines(question: &Question, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let what = one_line(&question.what);
     let what = Line::from(vec![
@@ -187,9 +190,9 @@ fn wrap_answers(
             Span::styled(key.clone(), *keyed),
             Span::styled(format!(" {words}"), *worded),
         ];
-        let wanted: usize = spans.iter().map(Span::width).sum();
+        let needed_width: usize = spans.iter().map(Span::width).sum();
         match lines.last_mut() {
-            Some(line) if line.width() + 3 + wanted <= room => {
+            Some(line) if line.width() + 3 + needed_width <= room => {
                 line.spans.push(Span::styled(" · ", separator));
                 line.spans.extend(spans);
             }
@@ -207,12 +210,16 @@ fn wrap_answers(
 }
 
 /// Cuts the middle of the question, and marks the gap.
-fn cut_middle(asked: Vec<Line<'static>>, room: usize, theme: &Theme) -> Vec<Line<'static>> {
-    let gone = asked.len() + 1 - room;
+fn cut_middle(
+    question_lines: Vec<Line<'static>>,
+    room: usize,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let gone = question_lines.len() + 1 - room;
     let head = room.saturating_sub(1).div_ceil(2);
     let mark = Line::styled(format!("  … {gone} lines are left out …"), theme.warn);
-    let mut lines: Vec<Line<'static>> = asked[..head].to_vec();
+    let mut lines: Vec<Line<'static>> = question_lines[..head].to_vec();
     lines.push(mark);
-    lines.extend_from_slice(&asked[head + gone..]);
+    lines.extend_from_slice(&question_lines[head + gone..]);
     lines
 }

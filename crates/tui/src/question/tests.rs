@@ -61,14 +61,14 @@ fn run_script(script: &[(u64, ScriptEvent)], mut typed: String) -> (Vec<(u32, ch
             }
         };
         let mut key = |questions: &mut OpenQuestions, key: KeyEvent| {
-            let letter = |key: KeyEvent| match key.code {
-                KeyCode::Char(letter) => letter,
+            let character = |key: KeyEvent| match key.code {
+                KeyCode::Char(character) => character,
                 _ => '·',
             };
             match questions.key(now, key, typed.is_empty()) {
                 KeyOutcome::Yes => {}
-                KeyOutcome::No => typed.push(letter(key)),
-                KeyOutcome::NorBefore(before) => typed.extend([letter(before), letter(key)]),
+                KeyOutcome::No => typed.push(character(key)),
+                KeyOutcome::NorBefore(before) => typed.extend([character(before), character(key)]),
             }
         };
         match happens {
@@ -79,17 +79,17 @@ fn run_script(script: &[(u64, ScriptEvent)], mut typed: String) -> (Vec<(u32, ch
                 answer(questions.shown(now));
             }
             Drawn => questions.fits(fit),
-            Key(letter) => key(&mut questions, KeyEvent::from(KeyCode::Char(*letter))),
-            AltKey(letter) => key(
+            Key(character) => key(&mut questions, KeyEvent::from(KeyCode::Char(*character))),
+            AltKey(character) => key(
                 &mut questions,
-                KeyEvent::new(KeyCode::Char(*letter), KeyModifiers::ALT),
+                KeyEvent::new(KeyCode::Char(*character), KeyModifiers::ALT),
             ),
             Enter => key(&mut questions, KeyEvent::from(KeyCode::Enter)),
             Esc => key(&mut questions, KeyEvent::from(KeyCode::Esc)),
             Paste => {
                 if let Some(before) = questions.handle_paste(now) {
                     typed.push(match before.code {
-                        KeyCode::Char(letter) => letter,
+                        KeyCode::Char(character) => character,
                         _ => '·',
                     });
                 }
@@ -111,10 +111,15 @@ fn check(script: &[(u64, ScriptEvent)], answers: &[(u32, char)], typed: &str) {
 }
 
 #[test]
-fn every_letter_is_an_answer_of_its_own() {
-    for (letter, ..) in ANSWER_KEYS {
-        let script = [(0, Asked(7)), (0, Shown), (500, Key(letter)), (750, Time)];
-        check(&script, &[(7, letter)], "");
+fn every_answer_key_gives_its_answer() {
+    for (character, ..) in ANSWER_KEYS {
+        let script = [
+            (0, Asked(7)),
+            (0, Shown),
+            (500, Key(character)),
+            (750, Time),
+        ];
+        check(&script, &[(7, character)], "");
     }
     check(
         &[(0, Asked(7)), (0, Shown), (500, Key('x')), (900, Time)],
@@ -124,7 +129,7 @@ fn every_letter_is_an_answer_of_its_own() {
 }
 
 #[test]
-fn a_key_from_before_the_question_answers_nothing() {
+fn a_key_from_before_the_question_is_no_answer() {
     // Typed before it was asked, in the middle of a word.
     check(
         &[(0, Key('y')), (10, Asked(1)), (20, Shown), (600, Time)],
@@ -155,7 +160,7 @@ fn a_key_from_before_the_question_answers_nothing() {
 }
 
 #[test]
-fn who_is_writing_is_not_reading() {
+fn keys_while_typing_are_no_answers() {
     let begin = [(1000, Asked(1)), (1000, Shown)];
     let with = |rest: &[(u64, ScriptEvent)]| [&begin[..], rest].concat();
     // When it appears, just before a key may count, and when it does.
@@ -187,7 +192,7 @@ fn who_is_writing_is_not_reading() {
 }
 
 #[test]
-fn the_first_letter_of_a_sentence_answers_nothing() {
+fn the_first_character_of_a_sentence_is_no_answer() {
     let begin = [(0, Asked(1)), (0, Shown)];
     let with = |rest: &[(u64, ScriptEvent)]| [&begin[..], rest].concat();
     check(
@@ -243,7 +248,7 @@ fn pasted_text_never_answers() {
 }
 
 #[test]
-fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
+fn an_answer_applies_to_one_question() {
     let script = [
         (0, Asked(1)),
         (0, Asked(2)),
@@ -271,7 +276,7 @@ fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
 }
 
 #[test]
-fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
+fn a_question_decided_elsewhere_drops_its_keys() {
     // The letter was for a question that has been removed: it must not answer the next.
     let script = [
         (0, Asked(1)),
@@ -308,7 +313,7 @@ fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
 }
 
 #[test]
-fn what_cannot_be_seen_cannot_be_granted() {
+fn a_question_that_does_not_fit_cannot_be_granted() {
     // The question does not fit on the screen at all.
     let script = [
         (0, Hidden),
@@ -347,7 +352,7 @@ fn what_cannot_be_seen_cannot_be_granted() {
 }
 
 #[test]
-fn it_wakes_when_keys_begin_to_count_and_when_one_does() {
+fn it_wakes_when_keys_count_and_when_a_held_key_is_released() {
     let millis = Duration::from_millis;
     let mut questions = OpenQuestions::default();
     assert_eq!(questions.wakes_at(millis(0)), None);
@@ -412,7 +417,7 @@ fn the_panel_says_what_each_answer_covers() {
 }
 
 #[test]
-fn a_question_that_is_too_long_shows_both_its_ends() {
+fn a_long_question_shows_both_ends() {
     let mut questions = OpenQuestions::default();
     let mut long = question(1);
     long.what = format!("run first {} last", "x".repeat(2_000));

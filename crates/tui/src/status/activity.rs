@@ -19,7 +19,7 @@ pub(crate) struct TurnActivity {
     /// Start of the turn by the clock of the UI.
     since: Duration,
     /// Start of the turn and time of its last event, by the clock of the agent.
-    began: Option<Timestamp>,
+    start_time: Option<Timestamp>,
     last: Option<Timestamp>,
 }
 
@@ -42,7 +42,7 @@ impl TurnActivity {
     pub(crate) fn begin(now: Duration, time: Timestamp) -> Self {
         Self {
             since: now,
-            began: Some(time),
+            start_time: Some(time),
             last: Some(time),
             ..Self::default()
         }
@@ -58,8 +58,8 @@ impl TurnActivity {
     }
 
     pub(crate) fn elapsed(&self, now: Duration) -> Duration {
-        let before = self.began.zip(self.last);
-        let before = before.map(|(began, last)| last.duration_since(began));
+        let before = self.start_time.zip(self.last);
+        let before = before.map(|(start_time, last)| last.duration_since(start_time));
         let before = before.and_then(|before| Duration::try_from(before).ok());
         now.saturating_sub(self.since) + before.unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl TurnActivity {
     }
 
     /// The activity as one line of any length.
-    pub(crate) fn words(&self, now: Duration) -> String {
+    pub(crate) fn text(&self, now: Duration) -> String {
         match (self.running.as_slice(), &self.phase) {
             ([(_, summary)], _) if summary.starts_with('$') => format!("running {summary}"),
             ([(_, summary)], _) => summary.clone(),

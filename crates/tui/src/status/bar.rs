@@ -63,8 +63,8 @@ pub(crate) fn status_bar(
         .find(|lines| needed(&choose_parts(&parts, room, *lines)) == needed(&parts))
         .unwrap_or(usize::from(most_lines).max(1));
     parts.extend(more);
-    let chosen = choose_parts(&parts, room, lines);
-    let mut rows = part_lines(&chosen, room, theme.dim);
+    let selected = choose_parts(&parts, room, lines);
+    let mut rows = part_lines(&selected, room, theme.dim);
     rows.resize(lines, Line::default());
     rows
 }
@@ -89,10 +89,10 @@ fn parts(status: &UiStatus, theme: &Theme) -> Vec<StatusPart> {
     }
     parts.extend(context_part(status, theme));
     parts.extend(cost(status, theme));
-    let bill = status.bill();
-    if bill.usage.total() > 0 {
-        let input = amount::tokens(bill.usage.input());
-        let output = amount::tokens(bill.usage.output_tokens);
+    let total = status.total();
+    if total.usage.total() > 0 {
+        let input = amount::tokens(total.usage.input());
+        let output = amount::tokens(total.usage.output_tokens);
         let long = format!("{input} in, {output} out");
         parts.push(StatusPart::new(8, theme.dim, long).or(format!("↑{input} ↓{output}")));
     }
@@ -161,11 +161,11 @@ fn context_part(status: &UiStatus, theme: &Theme) -> Option<StatusPart> {
 }
 
 fn cost(status: &UiStatus, theme: &Theme) -> Option<StatusPart> {
-    let bill = status.bill();
+    let total = status.total();
     let limit = status.spending.max_cost;
-    let cost = match bill.cost {
-        Some(cost) if bill.requests > 0 || limit.is_some() => cost,
-        None if bill.requests > 0 => return Some(StatusPart::new(6, theme.dim, "cost unknown")),
+    let cost = match total.cost {
+        Some(cost) if total.requests > 0 || limit.is_some() => cost,
+        None if total.requests > 0 => return Some(StatusPart::new(6, theme.dim, "cost unknown")),
         _ => return None,
     };
     Some(match limit {
@@ -187,55 +187,55 @@ fn cost(status: &UiStatus, theme: &Theme) -> Option<StatusPart> {
 /// Chooses parts that fit into `lines` lines. First drops optional parts, then shortens parts, then
 /// drops further ones, always the least important first.
 fn choose_parts(parts: &[StatusPart], room: usize, lines: usize) -> Vec<StatusPart> {
-    let mut chosen = parts.to_vec();
-    let mut ranks: Vec<u8> = chosen.iter().map(|part| part.rank).collect();
+    let mut selected = parts.to_vec();
+    let mut ranks: Vec<u8> = selected.iter().map(|part| part.rank).collect();
     ranks.sort_unstable_by_key(|rank| std::cmp::Reverse(*rank));
     ranks.dedup();
-    let is_fitting = |chosen: &[StatusPart]| {
-        let widest = chosen.iter().map(|part| part.long.width()).max();
-        widest.unwrap_or(0) <= room && rows(chosen, room).len() <= lines
+    let is_fitting = |selected: &[StatusPart]| {
+        let widest = selected.iter().map(|part| part.long.width()).max();
+        widest.unwrap_or(0) <= room && rows(selected, room).len() <= lines
     };
     for rank in ranks.iter().filter(|rank| **rank > MAX_REQUIRED_RANK) {
-        if is_fitting(&chosen) {
-            return chosen;
+        if is_fitting(&selected) {
+            return selected;
         }
-        chosen.retain(|part| part.rank != *rank);
+        selected.retain(|part| part.rank != *rank);
     }
     for rank in &ranks {
-        if is_fitting(&chosen) {
-            return chosen;
+        if is_fitting(&selected) {
+            return selected;
         }
-        for part in chosen.iter_mut().filter(|part| part.rank == *rank) {
+        for part in selected.iter_mut().filter(|part| part.rank == *rank) {
             part.long.clone_from(&part.short);
         }
     }
     for rank in &ranks {
-        if is_fitting(&chosen) {
-            return chosen;
+        if is_fitting(&selected) {
+            return selected;
         }
-        if chosen.len() > 1 {
-            chosen.retain(|part| part.rank != *rank);
+        if selected.len() > 1 {
+            selected.retain(|part| part.rank != *rank);
         }
     }
-    for part in &mut chosen {
+    for part in &mut selected {
         part.long = fit(&part.long, room);
     }
-    chosen
+    selected
 }
 
 /// Assigns the parts to lines.
 fn rows(parts: &[StatusPart], room: usize) -> Vec<std::ops::Range<usize>> {
     let mut rows: Vec<std::ops::Range<usize>> = Vec::new();
     let mut used = 0;
-    for (place, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         let width = part.long.width();
         match rows.last_mut() {
             Some(row) if used + SEPARATOR.width() + width <= room => {
-                row.end = place + 1;
+                row.end = index + 1;
                 used += SEPARATOR.width() + width;
             }
             _ => {
-                rows.push(place..place + 1);
+                rows.push(index..index + 1);
                 used = width;
             }
         }

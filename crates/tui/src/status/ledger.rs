@@ -33,25 +33,25 @@ impl UsageTotal {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct UsageLedger {
-    bills: BTreeMap<String, UsageTotal>,
+    totals: BTreeMap<String, UsageTotal>,
 }
 
 impl UsageLedger {
     pub(crate) fn add(&mut self, model: &str, usage: Usage, cost: Option<f64>) {
-        let bill = self.bills.entry(model.to_owned()).or_default();
-        bill.add(usage, cost, 1);
+        let total = self.totals.entry(model.to_owned()).or_default();
+        total.add(usage, cost, 1);
     }
 
-    pub(crate) fn bills(&self) -> impl Iterator<Item = (&str, &UsageTotal)> {
-        self.bills
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (&str, &UsageTotal)> {
+        self.totals
             .iter()
-            .map(|(model, bill)| (model.as_str(), bill))
+            .map(|(model, total)| (model.as_str(), total))
     }
 
     pub(crate) fn all(&self) -> UsageTotal {
         let mut all = UsageTotal::default();
-        for bill in self.bills.values() {
-            all.add(bill.usage, bill.cost, bill.requests);
+        for total in self.totals.values() {
+            all.add(total.usage, total.cost, total.requests);
         }
         all
     }

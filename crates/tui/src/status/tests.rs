@@ -13,8 +13,8 @@ use crate::theme::{ColourScheme, Theme};
 
 fn status_after(kinds: &[EventKind]) -> UiStatus {
     let mut status = UiStatus::default();
-    for (place, kind) in kinds.iter().enumerate() {
-        let millis = 100 * place as u64;
+    for (index, kind) in kinds.iter().enumerate() {
+        let millis = 100 * index as u64;
         status.now = Duration::from_millis(millis);
         status.apply(&event_at(millis as i64, kind.clone()));
     }
@@ -88,7 +88,7 @@ fn the_bar_follows_events() {
 }
 
 #[test]
-fn money_and_tokens_are_the_agents_own_count_or_the_sum_of_its_replies() {
+fn totals_come_from_the_agent_or_the_sum_of_replies() {
     let reply = || replied(vec![], usage(50_000, 1_000), Some(0.25));
     check(
         &[ready("native", &[], false), turn(1, "hi"), reply(), reply()],
@@ -112,7 +112,7 @@ fn money_and_tokens_are_the_agents_own_count_or_the_sum_of_its_replies() {
 }
 
 #[test]
-fn context_is_the_last_request_and_a_summary_frees_it() {
+fn context_is_the_last_request_until_compaction() {
     let cached = Usage {
         input_tokens: 1_000,
         cache_creation_input_tokens: 9_000,
@@ -133,12 +133,12 @@ fn context_is_the_last_request_and_a_summary_frees_it() {
 }
 
 #[test]
-fn what_it_does_is_said_in_words() {
+fn the_activity_is_described() {
     #[track_caller]
     fn check(kinds: &[EventKind], expect: &str) {
         let all = [&[turn(1, "hi")], kinds].concat();
         let status = status_after(&all);
-        assert_eq!(status.activity.words(status.now), expect);
+        assert_eq!(status.activity.text(status.now), expect);
     }
     let delta = |text: &str| EventKind::TextDelta { text: text.into() };
     let bash =
@@ -185,13 +185,13 @@ fn what_it_does_is_said_in_words() {
     let mut status = status_after(&[turn(1, "hi"), retry]);
     status.now += Duration::from_secs(9);
     assert_eq!(
-        status.activity.words(status.now),
+        status.activity.text(status.now),
         "trying again: the provider is overloaded"
     );
 }
 
 #[test]
-fn a_turn_is_timed_live_and_from_history() {
+fn turns_are_timed_live_and_from_history() {
     let mut status = status_after(&[turn(1, "hi")]);
     status.now += Duration::from_secs(7);
     assert_eq!(status.elapsed(), Some(Duration::from_secs(7)));
@@ -206,7 +206,7 @@ fn a_turn_is_timed_live_and_from_history() {
 }
 
 #[test]
-fn a_session_that_is_opened_has_no_walls_yet_and_a_job_does() {
+fn walls_are_unknown_for_an_opened_session_but_known_for_a_job() {
     let history = vec![
         event_at(0, samples::started()),
         event_at(0, samples::sandbox_started("native")),
@@ -232,7 +232,7 @@ fn a_session_that_is_opened_has_no_walls_yet_and_a_job_does() {
 }
 
 #[test]
-fn narrow_bars_keep_what_matters_most() {
+fn narrow_bars_keep_the_most_important_parts() {
     let status = status_after(&[
         ready(
             "native",

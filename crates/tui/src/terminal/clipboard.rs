@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_goes_out_encoded_and_bounded() {
+    fn text_is_encoded_and_bounded() {
         let check = |text: &str, is_in_tmux: bool, expect: &str, length: usize| {
             assert_eq!(sequence(text, is_in_tmux), (expect.to_owned(), length));
         };

@@ -38,7 +38,7 @@ pub(super) struct InputDecoder {
     waiting: Vec<u8>,
     /// The bytes pasted so far, while a paste is being received.
     paste: Option<Vec<u8>>,
-    heard: VecDeque<TerminalInput>,
+    received: VecDeque<TerminalInput>,
     /// The background colour was queried, and the answer may still arrive.
     is_colour_expected: bool,
 }
@@ -81,10 +81,10 @@ impl InputDecoder {
                 }
                 None => match sequence::parse(&waiting[begin..], self.is_colour_expected) {
                     ParsedSequence::Unfinished => break,
-                    ParsedSequence::Done(length, heard) => {
-                        self.heard.extend(heard.inspect(|heard| {
+                    ParsedSequence::Done(length, received) => {
+                        self.received.extend(received.inspect(|received| {
                             if matches!(
-                                heard,
+                                received,
                                 TerminalInput::Background(_) | TerminalInput::Attributes
                             ) {
                                 self.is_colour_expected = false;
@@ -105,7 +105,7 @@ impl InputDecoder {
 
     /// The next decoded input.
     pub(super) fn next(&mut self) -> Option<TerminalInput> {
-        self.heard.pop_front()
+        self.received.pop_front()
     }
 
     /// Whether there is an incomplete sequence whose end may never arrive. A paste is not one: it
@@ -121,7 +121,7 @@ impl InputDecoder {
 
     /// Whether nothing is incomplete or waiting to be read.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.paste.is_none() && self.heard.is_empty()
+        self.waiting.is_empty() && self.paste.is_none() && self.received.is_empty()
     }
 
     /// Decodes an incomplete sequence as it is, after a timeout.
@@ -129,11 +129,11 @@ impl InputDecoder {
         let waiting = std::mem::take(&mut self.waiting);
         match waiting[..] {
             [0x1b] => self
-                .heard
+                .received
                 .push_back(TerminalInput::Key(KeyCode::Esc.into())),
             [0x1b, first @ (b'[' | b'O')] => {
                 let key = key::char_key(first.into(), KeyModifiers::ALT);
-                self.heard.push_back(TerminalInput::Key(key));
+                self.received.push_back(TerminalInput::Key(key));
             }
             // Half an answer: it was typed, so decode it as keys.
             [0x1b, b']', ..] => {
@@ -155,14 +155,14 @@ impl InputDecoder {
         } else {
             text.into_owned()
         };
-        self.heard.push_back(TerminalInput::Paste(text));
+        self.received.push_back(TerminalInput::Paste(text));
     }
 }
 
-fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     bytes
-        .windows(wanted.len())
-        .position(|window| window == wanted)
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) type DrawnQuestion = (u32, u16, u16);
 #[derive(Debug, Default)]
 pub(super) struct DrawConfirmation {
     /// What was on the screen when the query was sent, and when that was.
-    asked: Option<(DrawnQuestion, Duration)>,
+    unconfirmed: Option<(DrawnQuestion, Duration)>,
     /// What was on the screen at the query that was answered last.
     answered: Option<DrawnQuestion>,
     /// The terminal does not answer.
@@ -28,21 +28,21 @@ pub(super) struct DrawConfirmation {
 impl DrawConfirmation {
     /// Whether the next frame must end with a status query.
     pub(super) fn asks(&self, unseen: Option<DrawnQuestion>) -> bool {
-        let is_open = !self.is_mute && self.asked.is_none();
+        let is_open = !self.is_mute && self.unconfirmed.is_none();
         is_open && unseen.is_some() && unseen != self.answered
     }
 
     /// A frame was written, with a query if one was needed.
     pub(super) fn drawn(&mut self, now: Duration, unseen: Option<DrawnQuestion>) {
         if self.asks(unseen) {
-            self.asked = unseen.map(|unseen| (unseen, now));
+            self.unconfirmed = unseen.map(|unseen| (unseen, now));
         }
         self.is_owed = true;
     }
 
     /// The terminal answered the query.
     pub(super) fn answer(&mut self) {
-        self.answered = self.asked.take().map(|(unseen, _)| unseen);
+        self.answered = self.unconfirmed.take().map(|(unseen, _)| unseen);
     }
 
     /// Whether the last frame counts as seen, provided that every typed key has been read.
@@ -58,12 +58,12 @@ impl DrawConfirmation {
 
     /// When the query times out.
     pub(super) fn query_deadline(&self) -> Option<Duration> {
-        self.asked.map(|(_, at)| at + ANSWER_TIMEOUT)
+        self.unconfirmed.map(|(_, at)| at + ANSWER_TIMEOUT)
     }
 
     pub(super) fn pass(&mut self, now: Duration) {
         if self.query_deadline().is_some_and(|at| now >= at) {
-            (self.is_mute, self.asked) = (true, None);
+            (self.is_mute, self.unconfirmed) = (true, None);
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_proved_is_asked_for() {
+    fn an_unconfirmed_question_is_queried() {
         let check = |unseen, script: &str, asks: bool, is_clear: bool| {
             assert_eq!(
                 run_script(unseen, script),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_one_question_is_none_about_the_next() {
+    fn a_confirmation_applies_to_one_question() {
         let mut sight = DrawConfirmation::default();
         play_steps(&mut sight, Some(QUESTION), "d");
         play_steps(&mut sight, Some(NEXT), "da");

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_editor_does_comes_back() {
+    fn the_edited_text_is_returned() {
         let check = |editor: &str, text: &str, expect: Result<&str, &str>| {
             let result = edit_text(editor, text).map_err(|error| error.to_string());
             let expect = expect.map(str::to_owned).map_err(str::to_owned);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_private_and_goes_away() {
+    fn the_file_is_private_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("seen");
         let editor = format!("f() {{ stat -c '%a %n' \"$1\" > {}; }}; f", copy.display());

@@ -41,10 +41,10 @@ impl FramePacer {
         }
     }
 
-    pub(super) fn drawn(&mut self, begun: Duration, ended: Duration) {
-        let cost = ended.saturating_sub(begun);
+    pub(super) fn drawn(&mut self, started_at: Duration, ended: Duration) {
+        let cost = ended.saturating_sub(started_at);
         *self = Self {
-            earliest: begun + MIN_FRAME_INTERVAL.max(cost * DRAW_TIME_FACTOR),
+            earliest: started_at + MIN_FRAME_INTERVAL.max(cost * DRAW_TIME_FACTOR),
             ..Self::default()
         };
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drawings_have_their_distance() {
+    fn frames_are_paced() {
         let check = |cost: u64, is_urgent: bool, expect: Option<u64>| {
             let milliseconds = Duration::from_millis;
             let mut pace = FramePacer::default();

@@ -83,7 +83,7 @@ fn run_in_terminal(settings: &TuiSettings, port: UiPort) -> Result<TuiExit, TuiE
     let size = screen::size()?;
     let _guard = TerminalGuard::enter()?;
     let mut app = TuiApp::new(settings.look, size.0, size.1);
-    app.began = Some(Timestamp::now());
+    app.start_time = Some(Timestamp::now());
     let waker = port.waker.clone();
     app.theme.colours = Some(SyntaxColours::start(move || waker.wake()));
     let mut session = EventLoop {
@@ -96,7 +96,7 @@ fn run_in_terminal(settings: &TuiSettings, port: UiPort) -> Result<TuiExit, TuiE
         panics,
         pace: FramePacer::default(),
         sight: DrawConfirmation::default(),
-        begun: Instant::now(),
+        started_at: Instant::now(),
         has_notices: true,
         time_again: Duration::ZERO,
         coloured: 0,
@@ -129,7 +129,7 @@ struct EventLoop<'a> {
     panics: PanicHookGuard,
     pace: FramePacer,
     sight: DrawConfirmation,
-    begun: Instant,
+    started_at: Instant,
     /// Notices may be left in the queue without a further wake-up.
     has_notices: bool,
     /// The next time input to the state comes no earlier than this.
@@ -180,7 +180,7 @@ impl EventLoop<'_> {
     }
 
     fn now(&self) -> Duration {
-        self.begun.elapsed()
+        self.started_at.elapsed()
     }
 
     /// How long the loop may wait if there is no input.
@@ -201,21 +201,22 @@ impl EventLoop<'_> {
     /// Draws if something changed and a frame is due. Checks the size each time, since the signal
     /// of a resize may still be on its way.
     fn draw(&mut self) -> io::Result<()> {
-        let begun = self.now();
-        if self.pace.due().is_none_or(|due| begun < due) {
+        let started_at = self.now();
+        if self.pace.due().is_none_or(|due| started_at < due) {
             return Ok(());
         }
         let (width, height) = screen::size()?;
         if (width, height) != (self.app.width, self.app.height) {
             // A resize has no effects.
-            self.app.update(begun, AppInput::Resized { width, height });
+            self.app
+                .update(started_at, AppInput::Resized { width, height });
         }
         self.coloured = colours(&self.app.theme);
         self.app.arrange();
         let unseen = self.unseen();
         self.screen.draw(&self.app, self.sight.asks(unseen))?;
         let ended = self.now();
-        self.pace.drawn(begun, ended);
+        self.pace.drawn(started_at, ended);
         self.sight.drawn(ended, unseen);
         Ok(())
     }
@@ -261,13 +262,13 @@ impl EventLoop<'_> {
         if let Err(TerminalClosed) = self.keyboard.read(self.now())? {
             return Ok(Break(TuiExit::Gone));
         }
-        while let Some(heard) = self.keyboard.next() {
-            let input = match heard {
+        while let Some(received) = self.keyboard.next() {
+            let input = match received {
                 TerminalInput::Key(key) => AppInput::Key(key),
                 TerminalInput::Mouse(mouse) => AppInput::Mouse(mouse),
                 TerminalInput::Paste(text) => AppInput::Paste(text),
                 TerminalInput::Background(colour) => {
-                    AppInput::Look(background::scheme_for_background(colour))
+                    AppInput::Scheme(background::scheme_for_background(colour))
                 }
                 TerminalInput::Attributes => continue,
                 TerminalInput::Present => {
@@ -287,9 +288,9 @@ impl EventLoop<'_> {
     }
 
     fn handle_notices(&mut self) -> LoopStep {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         self.has_notices = true;
-        while begun.elapsed() < NOTICE_TIME_SLICE {
+        while started_at.elapsed() < NOTICE_TIME_SLICE {
             let notice = match self.port.notices.try_recv() {
                 Ok(notice) => notice,
                 Err(TryRecvError::Empty) => {

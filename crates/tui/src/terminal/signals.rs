@@ -69,9 +69,10 @@ impl SignalListener {
 
     /// The signals since the last call; terminating ones first.
     pub(super) fn take(&mut self) -> Vec<SignalRequest> {
-        let mut asked: Vec<SignalRequest> = self.delivery.pending().map(signal_request).collect();
-        asked.sort_by_key(|asked| !matches!(asked, SignalRequest::End(_)));
-        asked
+        let mut requests: Vec<SignalRequest> =
+            self.delivery.pending().map(signal_request).collect();
+        requests.sort_by_key(|request| !matches!(request, SignalRequest::End(_)));
+        requests
     }
 }
 

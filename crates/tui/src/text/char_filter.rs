@@ -34,50 +34,50 @@ impl CharFilter {
     }
 
     /// Notes a plain character that needed no filtering.
-    pub(super) fn note_plain(&mut self, letter: char) {
+    pub(super) fn note_plain(&mut self, character: char) {
         *self = Self {
-            last: Some(letter),
+            last: Some(character),
             ..Self::default()
         };
     }
 
-    pub(super) fn take(&mut self, letter: char, give: &mut impl FnMut(char)) {
+    pub(super) fn take(&mut self, character: char, give: &mut impl FnMut(char)) {
         if let Some(waiting) = self.waiting.take()
-            && self.has_effect(waiting, letter)
+            && self.has_effect(waiting, character)
         {
             give(waiting);
             if waiting == JOINER {
                 self.joined += 1;
             }
-        } else if !is_zero_width(letter) {
+        } else if !is_zero_width(character) {
             self.joined = 0;
         }
-        match letter {
+        match character {
             '\u{2028}' | '\u{2029}' => {
                 self.note_plain(' ');
                 give(' ');
             }
-            JOINER | NON_JOINER => self.waiting = self.last.map(|_| letter),
+            JOINER | NON_JOINER => self.waiting = self.last.map(|_| character),
             TEXT_SELECTOR | EMOJI_SELECTOR => match self.last {
                 Some(last) if is_emoji(last) && !self.is_selected => {
                     self.is_selected = true;
-                    give(letter);
+                    give(character);
                 }
-                Some('0'..='9' | '#' | '*') => self.waiting = Some(letter),
+                Some('0'..='9' | '#' | '*') => self.waiting = Some(character),
                 _ => {}
             },
-            letter if is_invisible(letter) => {}
-            letter if is_zero_width(letter) => {
+            character if is_invisible(character) => {}
+            character if is_zero_width(character) => {
                 if self.last.is_some() && self.marks < MAX_COMBINING_MARKS {
                     self.marks += 1;
-                    give(letter);
+                    give(character);
                 }
             }
-            letter => {
-                self.last = Some(letter);
+            character => {
+                self.last = Some(character);
                 self.marks = 0;
                 self.is_selected = false;
-                give(letter);
+                give(character);
             }
         }
     }
@@ -95,12 +95,12 @@ impl CharFilter {
     }
 }
 
-fn is_zero_width(letter: char) -> bool {
-    letter.width() == Some(0)
+fn is_zero_width(character: char) -> bool {
+    character.width() == Some(0)
 }
 
-fn is_emoji(letter: char) -> bool {
-    matches!(letter,
+fn is_emoji(character: char) -> bool {
+    matches!(character,
         '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2194}'..='\u{21aa}'
         | '\u{231a}'..='\u{23ff}' | '\u{24c2}' | '\u{25aa}'..='\u{25fe}'
         | '\u{2600}'..='\u{27bf}' | '\u{2934}' | '\u{2935}' | '\u{2b05}'..='\u{2b55}'
@@ -108,15 +108,15 @@ fn is_emoji(letter: char) -> bool {
 }
 
 /// Arabic to Sinhala, Myanmar, Khmer: joiners are part of the spelling in these scripts.
-fn is_of_joining_script(letter: char) -> bool {
-    matches!(letter, '\u{600}'..='\u{dff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
-        && !is_invisible(letter)
+fn is_of_joining_script(character: char) -> bool {
+    matches!(character, '\u{600}'..='\u{dff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
+        && !is_invisible(character)
 }
 
 /// Invisible characters and direction controls. Joiners and variation selectors are not included:
 /// they have an effect in some places.
-pub(super) fn is_invisible(letter: char) -> bool {
-    matches!(letter,
+pub(super) fn is_invisible(character: char) -> bool {
+    matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}'

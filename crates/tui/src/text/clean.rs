@@ -37,17 +37,17 @@ pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut revealed = String::with_capacity(text.len());
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\r' if letters.peek() == Some(&'\n') => {}
-            '\n' | '\t' => revealed.push(letter),
-            '\0'..='\u{1f}' => revealed.extend(char::from_u32(0x2400 + u32::from(letter))),
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            '\n' | '\t' => revealed.push(character),
+            '\0'..='\u{1f}' => revealed.extend(char::from_u32(0x2400 + u32::from(character))),
             '\u{7f}' => revealed.push('\u{2421}'),
-            letter if letter.is_control() || char_filter::is_invisible(letter) => {
+            character if character.is_control() || char_filter::is_invisible(character) => {
                 revealed.push(char::REPLACEMENT_CHARACTER);
             }
-            letter => revealed.push(letter),
+            character => revealed.push(character),
         }
     }
     // Removes stray joiners and excess combining marks.
@@ -59,7 +59,7 @@ pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
 
 /// Receives clean text.
 pub(super) trait TextSink {
-    fn put(&mut self, letter: char);
+    fn put(&mut self, character: char);
     fn put_all(&mut self, text: &str);
     fn end_line(&mut self);
     /// Removes the current line.
@@ -84,7 +84,7 @@ pub(super) struct TextCleaner {
 impl TextCleaner {
     pub(super) fn write(&mut self, text: &str, paper: &mut impl TextSink) {
         let mut rest = text;
-        while let Some(letter) = rest.chars().next() {
+        while let Some(character) = rest.chars().next() {
             if self.scanner.is_in_text() {
                 let end = rest.bytes().take_while(|byte| is_plain(*byte)).count();
                 let (plain, after) = rest.split_at(end);
@@ -96,15 +96,15 @@ impl TextCleaner {
                     continue;
                 }
             }
-            rest = &rest[letter.len_utf8()..];
-            match self.scanner.take(letter) {
+            rest = &rest[character.len_utf8()..];
+            match self.scanner.take(character) {
                 ScannedChar::Nothing => {}
                 ScannedChar::Style => {
                     // A combining mark cannot have another style than its base character.
                     self.sieve.begin();
                     paper.style(self.scanner.parameters());
                 }
-                ScannedChar::Letter(letter) => self.letter(letter, paper),
+                ScannedChar::Letter(character) => self.character(character, paper),
             }
         }
     }
@@ -119,8 +119,8 @@ impl TextCleaner {
         comparison.is_same && comparison.rest.is_empty()
     }
 
-    fn letter(&mut self, letter: char, paper: &mut impl TextSink) {
-        match letter {
+    fn character(&mut self, character: char, paper: &mut impl TextSink) {
+        match character {
             '\n' => {
                 self.sieve.begin();
                 (self.has_returned, self.steps_back) = (false, 0);
@@ -139,9 +139,9 @@ impl TextCleaner {
                 self.apply_overwrite(paper);
                 paper.put('\t');
             }
-            letter => {
+            character => {
                 let mut sieve = std::mem::take(&mut self.sieve);
-                sieve.take(letter, &mut |kept| {
+                sieve.take(character, &mut |kept| {
                     self.apply_overwrite(paper);
                     paper.put(kept);
                 });
@@ -170,8 +170,8 @@ fn is_plain(byte: u8) -> bool {
 }
 
 impl TextSink for String {
-    fn put(&mut self, letter: char) {
-        self.push(letter);
+    fn put(&mut self, character: char) {
+        self.push(character);
     }
 
     fn put_all(&mut self, text: &str) {
@@ -200,8 +200,8 @@ struct CleanComparison<'a> {
 }
 
 impl TextSink for CleanComparison<'_> {
-    fn put(&mut self, letter: char) {
-        match self.rest.strip_prefix(letter) {
+    fn put(&mut self, character: char) {
+        match self.rest.strip_prefix(character) {
             Some(rest) => self.rest = rest,
             None => self.is_same = false,
         }

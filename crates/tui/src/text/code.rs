@@ -59,7 +59,7 @@ pub(super) struct CodeLayout {
     pub(super) lines: Vec<Line<'static>>,
     colouring: ColouringState,
     /// The pending request to the background thread: its key, and the length of the text.
-    asked: Option<(CodeKey, usize)>,
+    requested: Option<(CodeKey, usize)>,
 }
 
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl CodeLayout {
             width,
             lines: Vec::new(),
             colouring: ColouringState::Waiting { since: None },
-            asked: None,
+            requested: None,
         }
     }
 
@@ -102,7 +102,7 @@ impl CodeLayout {
         self.begin(text, theme);
         if self.exceeds_foreground_limit(text, end) {
             self.colour_in_background(text, theme);
-            if self.asked.is_some() {
+            if self.requested.is_some() {
                 return;
             }
         }
@@ -122,12 +122,12 @@ impl CodeLayout {
                 return;
             }
             let content = coloured.strip_suffix('\n').unwrap_or(coloured);
-            let laid = parts(highlighter, content, self.width, theme);
-            let places: Range<usize> = *line..(*line + laid.len()).min(self.lines.len());
-            *line += laid.len();
+            let layout = parts(highlighter, content, self.width, theme);
+            let range: Range<usize> = *line..(*line + layout.len()).min(self.lines.len());
+            *line += layout.len();
             *source += coloured.len();
             *count += 1;
-            self.lines.splice(places, laid);
+            self.lines.splice(range, layout);
         }
     }
 
@@ -146,7 +146,7 @@ impl CodeLayout {
         let Some(colours) = theme.colours else {
             return;
         };
-        let (key, length) = *self.asked.get_or_insert_with(|| {
+        let (key, length) = *self.requested.get_or_insert_with(|| {
             let end = text
                 .split_inclusive('\n')
                 .take(MAX_COLOURED_LINES)
@@ -157,16 +157,16 @@ impl CodeLayout {
         let Some(painted) = colours.painted(key, &self.language, &text[..length]) else {
             return;
         };
-        self.asked = None;
+        self.requested = None;
         let mut line = 0;
         let mut count = 0;
         for content in text[..length].lines() {
             let parts = painted.parts(count, content);
-            let laid = wrapped(&with_styles(parts, theme), self.width);
-            let places = line..(line + laid.len()).min(self.lines.len());
-            line += laid.len();
+            let layout = wrapped(&with_styles(parts, theme), self.width);
+            let range = line..(line + layout.len()).min(self.lines.len());
+            line += layout.len();
             count += 1;
-            self.lines.splice(places, laid);
+            self.lines.splice(range, layout);
         }
         self.colouring = ColouringState::Going {
             highlighter: Box::new(painted.end()),
@@ -199,7 +199,8 @@ impl CodeLayout {
 
     /// Whether it is plain only until colours are available.
     pub(super) fn is_waiting(&self) -> bool {
-        self.asked.is_some() || matches!(self.colouring, ColouringState::Waiting { since: Some(_) })
+        self.requested.is_some()
+            || matches!(self.colouring, ColouringState::Waiting { since: Some(_) })
     }
 
     /// Starts colouring if the language may have become ready.
@@ -207,7 +208,10 @@ impl CodeLayout {
         let ColouringState::Waiting { since } = self.colouring else {
             return;
         };
-        let Some(colours) = theme.colours.filter(|_| theme.look != ColourScheme::Plain) else {
+        let Some(colours) = theme
+            .colours
+            .filter(|_| theme.scheme != ColourScheme::Plain)
+        else {
             return;
         };
         let generation = colours.generation();

@@ -53,34 +53,34 @@ impl EscapeScanner {
         &self.parameters
     }
 
-    pub(super) fn take(&mut self, letter: char) -> ScannedChar {
-        if letter == '\n' {
+    pub(super) fn take(&mut self, character: char) -> ScannedChar {
+        if character == '\n' {
             self.state = ScannerState::Text;
             return ScannedChar::Letter('\n');
         }
         match self.state {
-            ScannerState::Text => self.text(letter),
-            ScannerState::Escape => self.escape(letter),
-            ScannerState::Between => match letter {
+            ScannerState::Text => self.text(character),
+            ScannerState::Escape => self.escape(character),
+            ScannerState::Between => match character {
                 ' '..='/' => ScannedChar::Nothing,
                 '0'..='~' => self.end(),
                 other => self.text(other),
             },
-            ScannerState::Control | ScannerState::OtherControl => self.control(letter),
-            ScannerState::String => match letter {
+            ScannerState::Control | ScannerState::OtherControl => self.control(character),
+            ScannerState::String => match character {
                 '\u{7}' | '\u{18}' | '\u{1a}' | '\u{9c}' => self.end(),
                 '\u{1b}' => self.enter(ScannerState::StringEscape),
                 _ => ScannedChar::Nothing,
             },
-            ScannerState::StringEscape => match letter {
+            ScannerState::StringEscape => match character {
                 '\\' => self.end(),
                 other => self.escape(other),
             },
         }
     }
 
-    fn text(&mut self, letter: char) -> ScannedChar {
-        match letter {
+    fn text(&mut self, character: char) -> ScannedChar {
+        match character {
             '\u{1b}' => self.enter(ScannerState::Escape),
             '\u{9b}' => self.begin_csi(),
             '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => {
@@ -88,17 +88,17 @@ impl EscapeScanner {
             }
             _ => {
                 self.state = ScannerState::Text;
-                match letter {
-                    '\t' | '\r' | '\u{8}' => ScannedChar::Letter(letter),
+                match character {
+                    '\t' | '\r' | '\u{8}' => ScannedChar::Letter(character),
                     control if control.is_control() => ScannedChar::Nothing,
-                    letter => ScannedChar::Letter(letter),
+                    character => ScannedChar::Letter(character),
                 }
             }
         }
     }
 
-    fn escape(&mut self, letter: char) -> ScannedChar {
-        match letter {
+    fn escape(&mut self, character: char) -> ScannedChar {
+        match character {
             '[' => self.begin_csi(),
             ']' | 'P' | 'X' | '^' | '_' => self.enter(ScannerState::String),
             ' '..='/' => self.enter(ScannerState::Between),
@@ -107,15 +107,15 @@ impl EscapeScanner {
         }
     }
 
-    fn control(&mut self, letter: char) -> ScannedChar {
-        match letter {
+    fn control(&mut self, character: char) -> ScannedChar {
+        match character {
             '0'..='9' | ';' | ':' if self.parameters.len() < MAX_PARAMETER_BYTES => {
-                self.parameters.push(letter);
+                self.parameters.push(character);
                 ScannedChar::Nothing
             }
             ' '..='?' => self.enter(ScannerState::OtherControl),
             '@'..='~' => {
-                let is_style = letter == 'm' && self.state == ScannerState::Control;
+                let is_style = character == 'm' && self.state == ScannerState::Control;
                 self.state = ScannerState::Text;
                 if is_style {
                     ScannedChar::Style

@@ -4,7 +4,7 @@ use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::wrap::letters;
+use super::wrap::graphemes;
 
 /// Shown for a grapheme that is wider than the whole line.
 const TOO_WIDE: &str = "·";
@@ -62,19 +62,19 @@ pub(super) struct LineFiller {
 impl LineFiller {
     pub(super) fn new(style: Style, width: u16, indent: &str) -> Self {
         let width = usize::from(width);
-        let mut kept = String::new();
+        let mut fitting_indent = String::new();
         let mut indent_columns = 0;
-        for (letter, columns) in letters(indent) {
+        for (grapheme, columns) in graphemes(indent) {
             if indent_columns + columns > width / 2 {
                 break;
             }
-            kept.push_str(letter);
+            fitting_indent.push_str(grapheme);
             indent_columns += columns;
         }
         Self {
             width,
             style,
-            indent: kept,
+            indent: fitting_indent,
             indent_columns,
             lines: Vec::new(),
             spans: Vec::new(),
@@ -84,19 +84,19 @@ impl LineFiller {
     }
 
     pub(super) fn put_word(&mut self, space: &[StyledGrapheme<'_>], word: &[StyledGrapheme<'_>]) {
-        let columns: usize = word.iter().map(|letter| letter.columns).sum();
+        let columns: usize = word.iter().map(|grapheme| grapheme.columns).sum();
         let begins_at = self.used + space.len();
         let fits_here = begins_at + columns <= self.width;
         let fits_a_line = self.indent_columns + columns <= self.width;
         if !fits_here && self.is_begun && (fits_a_line || begins_at >= self.width) {
             self.break_line();
         } else {
-            for letter in space {
-                self.put_wrapped(letter.text, letter.columns, letter.style);
+            for grapheme in space {
+                self.put_wrapped(grapheme.text, grapheme.columns, grapheme.style);
             }
         }
-        for letter in word {
-            self.put_wrapped(letter.text, letter.columns, letter.style);
+        for grapheme in word {
+            self.put_wrapped(grapheme.text, grapheme.columns, grapheme.style);
         }
     }
 
@@ -114,20 +114,20 @@ impl LineFiller {
     }
 
     /// Splits a grapheme of several characters as far as needed.
-    fn put_too_wide(&mut self, letter: &str, style: Style) {
+    fn put_too_wide(&mut self, grapheme: &str, style: Style) {
         let room = self.width.saturating_sub(self.indent_columns);
         if room == 0 {
             return;
         }
         let mut part = String::new();
-        for sign in letter.chars() {
+        for character in grapheme.chars() {
             let end = part.len();
-            part.push(sign);
+            part.push(character);
             if usize::from(part.cell_width()) <= room {
                 continue;
             }
             part.truncate(end);
-            let alone = sign.to_string();
+            let alone = character.to_string();
             match usize::from(alone.cell_width()) {
                 // A zero-width character that made the others wider.
                 0 => {}

@@ -21,7 +21,7 @@ pub(crate) fn output_lines(
     let mut sheet = OutputSink {
         width,
         base,
-        look: theme.look,
+        scheme: theme.scheme,
         paint: SgrStyle::default(),
         runs: Vec::new(),
         lines: Vec::new(),
@@ -36,7 +36,7 @@ pub(crate) fn output_lines(
 struct OutputSink {
     width: u16,
     base: Style,
-    look: ColourScheme,
+    scheme: ColourScheme,
     paint: SgrStyle,
     /// The current line.
     runs: Vec<(SgrStyle, String)>,
@@ -57,8 +57,8 @@ impl OutputSink {
 }
 
 impl TextSink for OutputSink {
-    fn put(&mut self, letter: char) {
-        self.run().push(letter);
+    fn put(&mut self, character: char) {
+        self.run().push(character);
     }
 
     fn put_all(&mut self, text: &str) {
@@ -69,7 +69,7 @@ impl TextSink for OutputSink {
         let runs = std::mem::take(&mut self.runs);
         let parts = runs
             .iter()
-            .map(|(paint, text)| (text.as_str(), paint.style(self.base, self.look)));
+            .map(|(paint, text)| (text.as_str(), paint.style(self.base, self.scheme)));
         let line = Line::from(spans(parts, TAB_WIDTH));
         self.lines.extend(wrap_line(&line, self.width, ""));
     }

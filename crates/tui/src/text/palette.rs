@@ -112,7 +112,7 @@ impl ScopePalette {
 
 impl CodeTokenKind {
     pub(super) fn style(self, theme: &Theme) -> Style {
-        let colour = |dark: Color, light: Color| match theme.look {
+        let colour = |dark: Color, light: Color| match theme.scheme {
             ColourScheme::Dark => theme.text.fg(dark),
             ColourScheme::Light => theme.text.fg(light),
             ColourScheme::Plain => theme.text,

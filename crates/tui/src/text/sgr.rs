@@ -10,8 +10,8 @@ use crate::theme::ColourScheme;
 /// The style set by the sequences so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct SgrStyle {
-    letters: Option<Color>,
-    ground: Option<Color>,
+    foreground: Option<Color>,
+    background: Option<Color>,
     modifiers: Modifier,
 }
 
@@ -28,12 +28,12 @@ impl SgrStyle {
                 1..=4 | 7 | 9 | 21 => self.modifiers.insert(sgr_modifier(code)),
                 22 => self.modifiers.remove(Modifier::BOLD | Modifier::DIM),
                 23 | 24 | 27 | 29 => self.modifiers.remove(sgr_modifier(code - 20)),
-                30..=37 => self.letters = Some(ansi_colour(code - 30)),
-                39 => self.letters = None,
-                40..=47 => self.ground = Some(ansi_colour(code - 40)),
-                49 => self.ground = None,
-                90..=97 => self.letters = Some(ansi_colour(code - 82)),
-                100..=107 => self.ground = Some(ansi_colour(code - 92)),
+                30..=37 => self.foreground = Some(ansi_colour(code - 30)),
+                39 => self.foreground = None,
+                40..=47 => self.background = Some(ansi_colour(code - 40)),
+                49 => self.background = None,
+                90..=97 => self.foreground = Some(ansi_colour(code - 82)),
+                100..=107 => self.background = Some(ansi_colour(code - 92)),
                 38 | 48 | 58 => {
                     let colour = if group.contains(':') {
                         colour_of_parts(&parts.collect::<Vec<_>>())
@@ -41,8 +41,8 @@ impl SgrStyle {
                         colour_of_groups(&mut groups)
                     };
                     match code {
-                        38 => self.letters = colour.or(self.letters),
-                        48 => self.ground = colour.or(self.ground),
+                        38 => self.foreground = colour.or(self.foreground),
+                        48 => self.background = colour.or(self.background),
                         _ => {}
                     }
                 }
@@ -53,20 +53,20 @@ impl SgrStyle {
     }
 
     /// The style of the text, on top of a base style.
-    pub(super) fn style(self, base: Style, look: ColourScheme) -> Style {
-        if look == ColourScheme::Plain || self == Self::default() {
+    pub(super) fn style(self, base: Style, scheme: ColourScheme) -> Style {
+        if scheme == ColourScheme::Plain || self == Self::default() {
             return base;
         }
-        let page = match look {
+        let page = match scheme {
             ColourScheme::Light => (255, 255, 255),
             ColourScheme::Dark | ColourScheme::Plain => (0, 0, 0),
         };
-        let ground = self.ground.map_or(page, rgb);
-        let style = match (self.letters, self.ground) {
-            (Some(letters), _) if is_unreadable(rgb(letters), ground) => Style::new(),
-            (Some(letters), None) => Style::new().fg(letters),
-            (Some(letters), Some(ground)) => Style::new().fg(letters).bg(ground),
-            (None, Some(colour)) if luminance(ground) > 128 => {
+        let background = self.background.map_or(page, rgb);
+        let style = match (self.foreground, self.background) {
+            (Some(foreground), _) if is_unreadable(rgb(foreground), background) => Style::new(),
+            (Some(foreground), None) => Style::new().fg(foreground),
+            (Some(foreground), Some(background)) => Style::new().fg(foreground).bg(background),
+            (None, Some(colour)) if luminance(background) > 128 => {
                 Style::new().fg(Color::Black).bg(colour)
             }
             (None, Some(colour)) => Style::new().fg(Color::White).bg(colour),
@@ -173,11 +173,11 @@ fn luminance((red, green, blue): (u8, u8, u8)) -> u32 {
     (2126 * u32::from(red) + 7152 * u32::from(green) + 722 * u32::from(blue)) / 10_000
 }
 
-fn is_unreadable(letters: (u8, u8, u8), ground: (u8, u8, u8)) -> bool {
-    let farthest = letters
+fn is_unreadable(foreground: (u8, u8, u8), background: (u8, u8, u8)) -> bool {
+    let farthest = foreground
         .0
-        .abs_diff(ground.0)
-        .max(letters.1.abs_diff(ground.1))
-        .max(letters.2.abs_diff(ground.2));
-    luminance(letters).abs_diff(luminance(ground)) < 32 && farthest < 96
+        .abs_diff(background.0)
+        .max(foreground.1.abs_diff(background.1))
+        .max(foreground.2.abs_diff(background.2));
+    luminance(foreground).abs_diff(luminance(background)) < 32 && farthest < 96
 }

@@ -28,7 +28,7 @@ pub(crate) struct SyntaxColours {
     languages: Mutex<HashMap<String, LanguageState>>,
     painted: Mutex<ColouredCodeCache>,
     generation: AtomicU64,
-    wanted: Mutex<Option<Sender<ColourTask>>>,
+    tasks: Mutex<Option<Sender<ColourTask>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +83,7 @@ impl SyntaxColours {
                 .spawn(work)
                 .is_ok()
             {
-                *lock(&colours.wanted) = Some(sender);
+                *lock(&colours.tasks) = Some(sender);
             }
         });
         colours
@@ -95,7 +95,7 @@ impl SyntaxColours {
             languages: Mutex::default(),
             painted: Mutex::default(),
             generation: AtomicU64::new(0),
-            wanted: Mutex::new(None),
+            tasks: Mutex::new(None),
         }
     }
 
@@ -145,8 +145,8 @@ impl SyntaxColours {
         text: &str,
     ) -> Option<Arc<ColouredCode>> {
         let name = language_name(language)?;
-        let mut shelf = lock(&self.painted);
-        if let Some(painted) = shelf.get_or_reserve(key)? {
+        let mut cache = lock(&self.painted);
+        if let Some(painted) = cache.get_or_reserve(key)? {
             return Some(painted);
         }
         let is_asked = self.send_task(ColourTask::Code {
@@ -159,19 +159,19 @@ impl SyntaxColours {
         }
         // There is no background thread.
         let painted = Arc::new(ColouredCode::new(self.begin(&name)?, text));
-        shelf.put(key, Arc::clone(&painted));
+        cache.put(key, Arc::clone(&painted));
         Some(painted)
     }
 
-    fn send_task(&self, wanted: ColourTask) -> bool {
-        lock(&self.wanted)
+    fn send_task(&self, task: ColourTask) -> bool {
+        lock(&self.tasks)
             .as_ref()
-            .is_some_and(|sender| sender.send(wanted).is_ok())
+            .is_some_and(|sender| sender.send(task).is_ok())
     }
 
-    fn work(&'static self, wanted: &Receiver<ColourTask>, wake: &impl Fn()) {
-        while let Ok(wanted) = wanted.recv() {
-            match wanted {
+    fn work(&'static self, tasks: &Receiver<ColourTask>, wake: &impl Fn()) {
+        while let Ok(task) = tasks.recv() {
+            match task {
                 ColourTask::Language { name, sample } => self.prepare(&name, &sample),
                 ColourTask::Code { key, name, text } => self.paint(key, &name, &text),
             }

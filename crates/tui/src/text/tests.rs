@@ -71,17 +71,20 @@ pub(super) fn assert_safe(lines: &[Line<'_>], width: u16) {
 
 pub(super) fn assert_harmless(text: &str, may_have_lines: bool) {
     let mut marks = 0;
-    for letter in text.chars() {
-        let is_line = may_have_lines && matches!(letter, '\n' | '\t');
-        assert!(is_line || !letter.is_control(), "{letter:?} in {text:?}");
-        let code = u32::from(letter);
+    for character in text.chars() {
+        let is_line = may_have_lines && matches!(character, '\n' | '\t');
+        assert!(
+            is_line || !character.is_control(),
+            "{character:?} in {text:?}"
+        );
+        let code = u32::from(character);
         let is_hidden = matches!(
             code,
             0x61c | 0x200b | 0x200e | 0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
                 | 0xad | 0xfe00..=0xfe0d | 0xe0000..=0xe0fff
         );
         assert!(!is_hidden, "{code:x} in {text:?}");
-        marks = if letter.width() == Some(0) {
+        marks = if character.width() == Some(0) {
             marks + 1
         } else {
             0
@@ -116,13 +119,13 @@ pub(super) fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
 
 /// The pieces of a text.
 pub(super) fn cut<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
-    let mut places: Vec<usize> = cuts
+    let mut positions: Vec<usize> = cuts
         .iter()
         .map(|cut| text.floor_char_boundary(cut.index(text.len() + 1)))
         .collect();
-    places.extend([0, text.len()]);
-    places.sort_unstable();
-    places
+    positions.extend([0, text.len()]);
+    positions.sort_unstable();
+    positions
         .windows(2)
         .map(|pair| &text[pair[0]..pair[1]])
         .collect()

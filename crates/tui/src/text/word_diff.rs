@@ -26,16 +26,16 @@ pub(super) fn changed(old: &str, new: &str) -> Option<ChangedRanges> {
     let tail = common_prefix_len(old_rest.iter().rev(), new_rest.iter().rev());
     let old_middle = &old_rest[..old_rest.len() - tail];
     let new_middle = &new_rest[..new_rest.len() - tail];
-    let kept = longest_common_subsequence(old_middle, new_middle);
+    let unchanged = longest_common_subsequence(old_middle, new_middle);
 
     let mut same = 0;
     let mut ranges = (Vec::new(), Vec::new());
-    let mut collect = |all: &[&str], middle: &[&str], kept: &[usize], into: &mut Vec<_>| {
+    let mut collect = |all: &[&str], middle: &[&str], unchanged: &[usize], into: &mut Vec<_>| {
         let mut at = 0;
         for (index, word) in all.iter().enumerate() {
             let is_kept = index < head
                 || index >= head + middle.len()
-                || kept.binary_search(&(index - head)).is_ok();
+                || unchanged.binary_search(&(index - head)).is_ok();
             if is_kept {
                 same += word.trim().len();
             } else {
@@ -44,7 +44,7 @@ pub(super) fn changed(old: &str, new: &str) -> Option<ChangedRanges> {
             at += word.len();
         }
     };
-    let (old_kept, new_kept): (Vec<usize>, Vec<usize>) = kept.into_iter().unzip();
+    let (old_kept, new_kept): (Vec<usize>, Vec<usize>) = unchanged.into_iter().unzip();
     collect(&old_words, old_middle, &old_kept, &mut ranges.0);
     collect(&new_words, new_middle, &new_kept, &mut ranges.1);
     let all = non_space_len(&old_words) + non_space_len(&new_words);
@@ -65,16 +65,16 @@ fn push_range(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
 
 /// Splits a line into names and numbers, runs of spaces, and single other characters.
 fn words(line: &str) -> Vec<&str> {
-    let kind = |letter: &str| match letter.chars().next() {
-        Some(letter) if letter.is_alphanumeric() || letter == '_' => 1,
-        Some(letter) if letter.is_whitespace() => 2,
+    let kind = |grapheme: &str| match grapheme.chars().next() {
+        Some(character) if character.is_alphanumeric() || character == '_' => 1,
+        Some(character) if character.is_whitespace() => 2,
         _ => 0,
     };
     let mut words = Vec::new();
     let mut from = 0;
     let mut last = 0;
-    for (at, letter) in line.grapheme_indices(true) {
-        let this = kind(letter);
+    for (at, grapheme) in line.grapheme_indices(true) {
+        let this = kind(grapheme);
         if at > from && (this != last || this == 0) {
             words.push(&line[from..at]);
             from = at;

@@ -28,7 +28,7 @@ pub(crate) fn wrap_prose(text: &str, width: u16, style: Style) -> Vec<Line<'stat
 pub(crate) fn wrap_line(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
     let mut filler = LineFiller::new(line.style, width, indent);
     for span in &line.spans {
-        for (text, columns) in letters(&span.content) {
+        for (text, columns) in graphemes(&span.content) {
             filler.put_wrapped(text, columns, span.style);
         }
     }
@@ -37,11 +37,11 @@ pub(crate) fn wrap_line(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'
 
 /// Wraps a styled line between words; a word that is wider than a line is cut.
 pub(crate) fn wrap_words(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
-    let letters: Vec<StyledGrapheme<'_>> = line
+    let graphemes: Vec<StyledGrapheme<'_>> = line
         .spans
         .iter()
         .flat_map(|span| {
-            letters(&span.content).map(|(text, columns)| StyledGrapheme {
+            graphemes(&span.content).map(|(text, columns)| StyledGrapheme {
                 text,
                 columns,
                 style: span.style,
@@ -49,14 +49,17 @@ pub(crate) fn wrap_words(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<
         })
         .collect();
     let mut filler = LineFiller::new(line.style, width, indent);
-    let mut rest = letters.as_slice();
+    let mut rest = graphemes.as_slice();
     let mut space: &[StyledGrapheme<'_>] = &[];
     while !rest.is_empty() {
         let (word, after) = rest.split_at(word_end(rest));
         if !word.is_empty() {
             filler.put_word(space, word);
         }
-        let end = after.iter().take_while(|letter| letter.is_space()).count();
+        let end = after
+            .iter()
+            .take_while(|grapheme| grapheme.is_space())
+            .count();
         (space, rest) = after.split_at(end);
     }
     filler.finish()
@@ -68,7 +71,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     let mut used = 0;
     // Where to cut if not all of it fits.
     let mut cut = 0;
-    for (letter, columns) in letters(text) {
+    for (grapheme, columns) in graphemes(text) {
         if used + columns > width {
             fitting.truncate(cut);
             if width > 0 {
@@ -76,7 +79,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
             }
             return fitting;
         }
-        fitting.push_str(letter);
+        fitting.push_str(grapheme);
         used += columns;
         if used < width {
             cut = fitting.len();
@@ -87,7 +90,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 
 /// The width of a text in columns.
 pub(crate) fn columns(text: &str) -> usize {
-    letters(text).map(|(_, columns)| columns).sum()
+    graphemes(text).map(|(_, columns)| columns).sum()
 }
 
 /// The parts of one line as spans. Tabs become spaces up to the next multiple of `stop` columns,
@@ -118,20 +121,20 @@ fn expand_tabs(text: &str, stop: usize, used: &mut usize) -> String {
 }
 
 /// The graphemes of a text with their widths.
-pub(super) fn letters(text: &str) -> impl Iterator<Item = (&str, usize)> {
+pub(super) fn graphemes(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         loop {
-            let (letter, after) = split_grapheme(rest)?;
+            let (grapheme, after) = split_grapheme(rest)?;
             rest = after;
-            match letter {
+            match grapheme {
                 "\t" => return Some(("    ", 4)),
                 "\n" => return Some((" ", 1)),
-                letter if letter.len() == 1 && !letter.as_bytes()[0].is_ascii_control() => {
-                    return Some((letter, 1));
+                grapheme if grapheme.len() == 1 && !grapheme.as_bytes()[0].is_ascii_control() => {
+                    return Some((grapheme, 1));
                 }
-                letter if letter.contains(char::is_control) => {}
-                letter => return Some((letter, usize::from(letter.cell_width()))),
+                grapheme if grapheme.contains(char::is_control) => {}
+                grapheme => return Some((grapheme, usize::from(grapheme.cell_width()))),
             }
         }
     })
@@ -144,22 +147,22 @@ fn split_grapheme(text: &str) -> Option<(&str, &str)> {
         [first] if first.is_ascii() => Some(text.split_at(1)),
         [first, second, ..] if first.is_ascii() && second.is_ascii() => Some(text.split_at(1)),
         _ => {
-            let letter = text.graphemes(true).next()?;
-            Some(text.split_at(letter.len()))
+            let grapheme = text.graphemes(true).next()?;
+            Some(text.split_at(grapheme.len()))
         }
     }
 }
 
 /// Number of graphemes up to the next possible line break.
-fn word_end(letters: &[StyledGrapheme<'_>]) -> usize {
-    letters
+fn word_end(graphemes: &[StyledGrapheme<'_>]) -> usize {
+    graphemes
         .iter()
         .enumerate()
-        .find(|(index, letter)| {
-            letter.is_space()
+        .find(|(index, grapheme)| {
+            grapheme.is_space()
                 || (*index > 0
-                    && !letter.closes()
-                    && (letter.is_breakable() || letters[index - 1].is_breakable()))
+                    && !grapheme.closes()
+                    && (grapheme.is_breakable() || graphemes[index - 1].is_breakable()))
         })
-        .map_or(letters.len(), |(index, _)| index)
+        .map_or(graphemes.len(), |(index, _)| index)
 }

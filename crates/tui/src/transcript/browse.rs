@@ -147,7 +147,7 @@ impl Transcript {
     pub(crate) fn copy_selected(&self) -> Option<String> {
         let text = match self.log.entry(self.selected()?)? {
             TranscriptEntry::Prompt { text, .. }
-            | TranscriptEntry::Words { text, .. }
+            | TranscriptEntry::Reply { text, .. }
             | TranscriptEntry::Note { text, .. } => text.clone(),
             TranscriptEntry::Thinking(thinking) => thinking.text.clone(),
             TranscriptEntry::Folded { text, .. } => text.clone(),

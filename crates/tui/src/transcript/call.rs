@@ -23,7 +23,7 @@ pub(crate) struct CallEntry {
     pub(crate) line: String,
     pub(crate) input: Input,
     /// The complete input, until the tool has said how to show it.
-    asked: Option<Value>,
+    full_input: Option<Value>,
     pub(crate) state: CallEntryState,
     /// The output so far, or at least its end; then the result. Not cleaned.
     pub(crate) output: String,
@@ -65,7 +65,7 @@ impl CallEntry {
                 start: String::new(),
                 bytes: 0,
             },
-            asked: None,
+            full_input: None,
             state: CallEntryState::Written,
             output: String::new(),
             changes: Vec::new(),
@@ -94,7 +94,7 @@ impl CallEntry {
     pub(super) fn ask(&mut self, input: &Value) {
         self.set_summary(CallSummary::generic(&self.name, input));
         self.input = Input::of(&self.summary, input);
-        self.asked = Some(input.clone());
+        self.full_input = Some(input.clone());
         if self.state == CallEntryState::Written {
             self.state = CallEntryState::Waiting;
         }
@@ -103,7 +103,7 @@ impl CallEntry {
     /// Sets what the tool says of the call.
     pub(super) fn describe(&mut self, summary: &CallSummary) {
         self.set_summary(summary.clone());
-        if let Some(input) = self.asked.take() {
+        if let Some(input) = self.full_input.take() {
             self.input = Input::of(summary, &input);
         }
     }
@@ -127,7 +127,7 @@ impl CallEntry {
     }
 
     pub(super) fn end(&mut self, output: String, changes: &[Change]) {
-        self.asked = None;
+        self.full_input = None;
         self.output = output;
         self.output.shrink_to_fit();
         self.changes = changes.to_vec();
@@ -172,13 +172,13 @@ impl CallEntry {
         }
         let has_ended = |job: &BackgroundJob| job.ending.is_some();
         let is_told = !self.changes.is_empty()
-            || self.goes_on() && self.background.as_ref().is_some_and(has_ended);
+            || self.is_in_background() && self.background.as_ref().is_some_and(has_ended);
         let detail = summary::one_line(&self.summary.detail);
         (!is_told && !detail.is_empty()).then_some(detail)
     }
 
     /// Whether the command was moved to the background.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn is_in_background(&self) -> bool {
         self.summary.job.is_some()
     }
 
@@ -202,7 +202,7 @@ impl CallEntry {
 
     /// The text to copy: input and result.
     pub(super) fn copied(&self) -> String {
-        let asked = match &self.input {
+        let input = match &self.input {
             Input::Text { text, .. } if self.summary.output == ShownOutput::Diff => {
                 return text.clone();
             }
@@ -213,7 +213,7 @@ impl CallEntry {
             }
             _ => self.line.clone(),
         };
-        format!("{}\n{}", asked.trim_end(), self.output)
+        format!("{}\n{}", input.trim_end(), self.output)
     }
 
     /// The diffs of all its changes.

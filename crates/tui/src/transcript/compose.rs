@@ -39,7 +39,7 @@ pub(super) fn compose_row(
     }
     if let Some(query) = emphasis.query {
         let style = if emphasis.match_line == Some(position) {
-            theme.found
+            theme.current_match
         } else {
             theme.warn.add_modifier(Modifier::UNDERLINED)
         };

@@ -12,7 +12,7 @@ pub(crate) enum TranscriptEntry {
         images: usize,
     },
     /// A reply of the model, as markdown.
-    Words {
+    Reply {
         text: String,
         is_whole: bool,
     },
@@ -41,7 +41,7 @@ pub(crate) enum TranscriptEntry {
 pub(crate) struct ThinkingEntry {
     pub(crate) text: String,
     /// Time of the first piece; unknown if read from the store.
-    pub(crate) begun: Option<Timestamp>,
+    pub(crate) started_at: Option<Timestamp>,
     /// Duration in milliseconds, once it has ended.
     pub(crate) millis: Option<u64>,
     pub(crate) is_over: bool,
@@ -76,14 +76,14 @@ impl TranscriptEntry {
             Self::Thinking(thinking) => !thinking.text.is_empty(),
             Self::Call(call) => call.opens(),
             Self::Folded { .. } | Self::Undone { .. } => true,
-            Self::Words { .. } | Self::Note { .. } | Self::Gone => false,
+            Self::Reply { .. } | Self::Note { .. } | Self::Gone => false,
         }
     }
 
     /// Whether it shows nothing.
     pub(super) fn is_blank(&self) -> bool {
         match self {
-            Self::Words { text, .. } => text.trim().is_empty(),
+            Self::Reply { text, .. } => text.trim().is_empty(),
             Self::Gone => true,
             _ => false,
         }
@@ -95,7 +95,7 @@ impl TranscriptEntry {
         match self {
             Self::Prompt { text, .. } if is_long(text) && !is_open => 10,
             Self::Prompt { text, .. } => 1 + lines(text.len()),
-            Self::Words { text, .. } | Self::Note { text, .. } => lines(text.len()),
+            Self::Reply { text, .. } | Self::Note { text, .. } => lines(text.len()),
             Self::Thinking(thinking) if is_open => lines(thinking.text.len()),
             Self::Folded { text, .. } if is_open => 1 + lines(text.len()),
             Self::Call(call) if is_open => lines(call.bytes()),

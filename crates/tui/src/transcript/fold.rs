@@ -20,26 +20,26 @@ pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
     match &event.kind {
         EventKind::TurnStarted { turn, prompt } => {
             close_turn(log);
-            log.story.undone.clear();
-            log.story.turn = *turn;
-            log.story.begun = Some(event.time);
+            log.state.undone.clear();
+            log.state.turn = *turn;
+            log.state.started_at = Some(event.time);
             log.push(prompt_entry(prompt));
         }
         EventKind::TurnContinued { turn } => {
             close_turn(log);
-            log.story.undone.clear();
-            log.story.turn = *turn;
-            log.story.begun = Some(event.time);
+            log.state.undone.clear();
+            log.state.turn = *turn;
+            log.state.started_at = Some(event.time);
             log.push(TranscriptEntry::note("taken up again", NoteTone::Plain));
         }
         EventKind::RequestStarted { .. } => reply::drop_partial(log),
         EventKind::Retrying {
             wait_ms, reason, ..
         } => reply::note_retry(log, *wait_ms, reason),
-        EventKind::TextDelta { text } => reply::words(log, text, event.time),
-        EventKind::ThinkingDelta { text } => reply::thinking(log, text, event.time),
+        EventKind::TextDelta { text } => reply::append_text(log, text, event.time),
+        EventKind::ThinkingDelta { text } => reply::append_thinking(log, text, event.time),
         EventKind::InputDelta { call, name, json } => {
-            reply::input(log, call, name, json, event.time);
+            reply::append_input(log, call, name, json, event.time);
         }
         EventKind::Replied { content, .. } => reply::complete_reply(log, content, event.time),
         EventKind::ToolStarted {
@@ -59,7 +59,7 @@ pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
             mark_latest_plan(log, index);
         }
         EventKind::ToolOutput { call, text, .. } => {
-            if let Some(index) = log.story.calls.get(call).copied() {
+            if let Some(index) = log.state.calls.get(call).copied() {
                 change_call(log, index, |call| {
                     if !call.is_over() {
                         call.print(text);
@@ -75,8 +75,8 @@ pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
         EventKind::Background { jobs } => update_background(log, jobs),
         EventKind::TurnEnded { outcome, .. } => {
             close_turn(log);
-            let begun = log.story.begun.take();
-            let millis = begun.map_or(0, |begun| millis_between(begun, event.time));
+            let started_at = log.state.started_at.take();
+            let millis = started_at.map_or(0, |started_at| millis_between(started_at, event.time));
             if let Some(entry) = notes::outcome(outcome, millis) {
                 log.push(entry);
             }
@@ -85,7 +85,7 @@ pub(super) fn apply_event(log: &mut EntryLog, event: &Event) {
         EventKind::Redone { .. } => undo::apply_redo(log, &event.kind),
         EventKind::Compacted { summary, .. } => {
             close_turn(log);
-            log.story.undone.clear();
+            log.state.undone.clear();
             log.push(TranscriptEntry::Folded {
                 title: "the past was put into a summary".to_owned(),
                 text: clean(summary).into_owned(),
@@ -105,13 +105,13 @@ fn is_duplicate(log: &mut EntryLog, event: &Event) -> bool {
     let Some(seq) = event.seq else {
         return false;
     };
-    if let Some((session, last)) = &log.story.seq
+    if let Some((session, last)) = &log.state.seq
         && *session == event.session
         && seq <= *last
     {
         return true;
     }
-    log.story.seq = Some((event.session.clone(), seq));
+    log.state.seq = Some((event.session.clone(), seq));
     false
 }
 
@@ -119,7 +119,7 @@ fn is_duplicate(log: &mut EntryLog, event: &Event) -> bool {
 fn close_turn(log: &mut EntryLog) {
     reply::drop_partial(log);
     reply::remove_retry_note(log);
-    for index in std::mem::take(&mut log.story.open_calls) {
+    for index in std::mem::take(&mut log.state.open_calls) {
         change_call(log, index, |call| {
             if !call.is_over() {
                 call.state = CallEntryState::CutOff;
@@ -141,7 +141,7 @@ fn prompt_entry(prompt: &[Block]) -> TranscriptEntry {
 
 /// The entry of a call that has not ended; created if there is none.
 fn find_or_push_call(log: &mut EntryLog, id: &CallId, name: &str) -> usize {
-    let known = log.story.calls.get(id).copied();
+    let known = log.state.calls.get(id).copied();
     let open = known.filter(
         |index| matches!(log.entry(*index), Some(TranscriptEntry::Call(call)) if !call.is_over()),
     );
@@ -151,8 +151,8 @@ fn find_or_push_call(log: &mut EntryLog, id: &CallId, name: &str) -> usize {
 fn push_call(log: &mut EntryLog, call: CallEntry) -> usize {
     let id = call.id.clone();
     let index = log.push(TranscriptEntry::Call(Box::new(call)));
-    log.story.calls.insert(id, index);
-    log.story.open_calls.push(index);
+    log.state.calls.insert(id, index);
+    log.state.open_calls.push(index);
     index
 }
 
@@ -177,8 +177,8 @@ fn end_call(log: &mut EntryLog, index: usize, ended: &EventKind) {
     else {
         return;
     };
-    log.story.open_calls.retain(|open| *open != index);
-    log.story.partial.retain(|partial| *partial != index);
+    log.state.open_calls.retain(|open| *open != index);
+    log.state.partial.retain(|partial| *partial != index);
     change_call(log, index, |call| {
         if let Some(summary) = summary {
             call.describe(summary);
@@ -208,8 +208,8 @@ fn result_text(content: &[Block]) -> String {
 /// Marks the latest plan: it is open, earlier ones are closed.
 fn mark_latest_plan(log: &mut EntryLog, index: usize) {
     let is_plan = matches!(log.entry(index), Some(TranscriptEntry::Call(call)) if call.summary.output == ShownOutput::Plan);
-    if is_plan && log.story.plan != Some(index) {
-        let before = log.story.plan.replace(index);
+    if is_plan && log.state.plan != Some(index) {
+        let before = log.state.plan.replace(index);
         for index in before.into_iter().chain([index]) {
             log.change(index, |_| {});
         }
@@ -219,13 +219,13 @@ fn mark_latest_plan(log: &mut EntryLog, index: usize) {
 /// Updates the calls with background jobs. `jobs` has all running jobs and those that have just
 /// ended.
 fn update_background(log: &mut EntryLog, jobs: &[BackgroundJob]) {
-    let mut going_on = Vec::new();
+    let mut running = Vec::new();
     for job in jobs {
-        let Some(index) = log.story.calls.get(&job.call).copied() else {
+        let Some(index) = log.state.calls.get(&job.call).copied() else {
             continue;
         };
         if job.ending.is_none() {
-            going_on.push(index);
+            running.push(index);
         }
         let is_news = matches!(log.entry(index), Some(TranscriptEntry::Call(call))
             if call.background.as_ref() != Some(job));
@@ -233,8 +233,8 @@ fn update_background(log: &mut EntryLog, jobs: &[BackgroundJob]) {
             change_call(log, index, |call| call.background = Some(job.clone()));
         }
     }
-    for index in std::mem::replace(&mut log.story.background, going_on) {
-        if log.story.background.contains(&index) {
+    for index in std::mem::replace(&mut log.state.background, running) {
+        if log.state.background.contains(&index) {
             continue;
         }
         change_call(log, index, |call| {

@@ -1,4 +1,4 @@
-//! What a call was asked to do, as it is shown. Pure.
+//! The input of a call, as it is shown. Pure.
 
 use protocol::{CallSummary, ShownInput, ShownOutput};
 use serde_json::Value;
@@ -8,21 +8,21 @@ use crate::text::clean;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Input {
-    /// As far as it is written.
+    /// Still being streamed.
     Part {
         start: String,
         bytes: usize,
     },
     /// One argument, which is code or another text.
     Text {
-        /// A language, or a file name whose ending tells it.
+        /// A language, or a file name with its extension.
         language: String,
         text: String,
     },
     Plan(Vec<Step>),
     /// Anything else, indented.
     Json(String),
-    /// The summary says it all.
+    /// The title shows everything.
     Nothing,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Progress {
 }
 
 impl Input {
-    /// As the tool wants it shown.
+    /// As the summary of the tool says.
     pub(super) fn of(summary: &CallSummary, input: &Value) -> Self {
         let steps = input.get("steps").and_then(Value::as_array);
         if let (ShownOutput::Plan, Some(steps)) = (summary.output, steps) {

@@ -57,7 +57,7 @@ pub(super) enum SectionLayout {
 pub(super) struct LayoutInputs {
     revision: u32,
     width: u16,
-    look: ColourScheme,
+    scheme: ColourScheme,
     /// Generation of the syntax colours.
     colours: u64,
 }
@@ -124,7 +124,7 @@ impl SectionLayout {
         width: u16,
         theme: &Theme,
     ) {
-        if let SectionContent::Words(source) = content {
+        if let SectionContent::Markdown(source) = content {
             if !matches!(self, Self::Markdown(_)) {
                 *self = Self::Markdown(Box::default());
             }
@@ -136,7 +136,7 @@ impl SectionLayout {
         let inputs = LayoutInputs {
             revision: item.revision,
             width,
-            look: theme.look,
+            scheme: theme.scheme,
             colours: colours(theme),
         };
         if !matches!(self, Self::Lines(before, _) if *before == inputs) {

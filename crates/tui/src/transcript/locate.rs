@@ -53,7 +53,7 @@ impl PageLayout<'_> {
                 let number = piece_at(text, found.offset);
                 (number, &text[piece(text, number).start..found.offset])
             }
-            Some(SectionContent::Words(markdown)) => (0, &markdown.text[..found.offset]),
+            Some(SectionContent::Markdown(markdown)) => (0, &markdown.text[..found.offset]),
             _ => (0, ""),
         };
         let block = LinePosition {

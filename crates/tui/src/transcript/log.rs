@@ -20,7 +20,7 @@ pub(super) struct EntryLog {
     is_thinking_open: bool,
     /// Items that changed since the last [`EntryLog::take_changed`].
     changed: Vec<usize>,
-    pub(super) story: FoldState,
+    pub(super) state: FoldState,
 }
 
 /// State of the fold over events.
@@ -30,7 +30,7 @@ pub(super) struct FoldState {
     pub(super) seq: Option<(SessionId, u64)>,
     pub(super) turn: u32,
     /// Start of the turn.
-    pub(super) begun: Option<Timestamp>,
+    pub(super) started_at: Option<Timestamp>,
     /// Entries of the reply that is being received.
     pub(super) partial: Vec<usize>,
     pub(super) calls: HashMap<CallId, usize>,
@@ -43,7 +43,7 @@ pub(super) struct FoldState {
     /// Undo entries that can be redone.
     pub(super) undone: Vec<usize>,
     /// Files already reported as not covered by an undo.
-    pub(super) told: HashSet<String>,
+    pub(super) reported_files: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl EntryLog {
         let index = self.items.len();
         self.items.push(LogItem {
             entry,
-            turn: self.story.turn,
+            turn: self.state.turn,
             revision: 0,
             open: None,
             hidden_by: None,
@@ -130,7 +130,7 @@ impl EntryLog {
             return false;
         };
         item.open.unwrap_or(match &item.entry {
-            TranscriptEntry::Call(_) => self.are_calls_open || self.story.plan == Some(index),
+            TranscriptEntry::Call(_) => self.are_calls_open || self.state.plan == Some(index),
             TranscriptEntry::Thinking(_) => self.is_thinking_open,
             _ => false,
         })

@@ -190,7 +190,7 @@ impl<'a> PageLayout<'a> {
         let is_message = |entry: usize| {
             matches!(
                 self.log.entry(entry),
-                Some(TranscriptEntry::Prompt { .. } | TranscriptEntry::Words { .. })
+                Some(TranscriptEntry::Prompt { .. } | TranscriptEntry::Reply { .. })
             )
         };
         let before = self.shown_before(entry);

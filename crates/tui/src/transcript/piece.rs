@@ -37,7 +37,7 @@ fn piece_start(text: &str, piece: usize) -> usize {
     let end = (nominal - 1 + PIECE_BYTES).min(bytes.len());
     let window = &bytes[nominal - 1..end];
     match window.iter().position(|byte| *byte == b'\n') {
-        Some(place) => nominal + place,
+        Some(found) => nominal + found,
         None if end == bytes.len() => end,
         None => text.floor_char_boundary(nominal),
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_all_of_a_text() {
+    fn pieces_cover_the_text() {
         let line = "é".repeat(33) + "\n";
         for text in [
             String::new(),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_end_where_lines_do() {
+    fn pieces_end_at_line_ends() {
         let text = "some line of words\n".repeat(5000);
         for number in 0..piece_count(&text) {
             assert!(text[piece(&text, number)].ends_with('\n'), "{number}");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_texts() {
+    fn first_and_last_lines() {
         for (text, first, last) in [
             ("", "", ""),
             ("a", "a", "a"),

@@ -148,7 +148,7 @@ fn searchable_text<'a>(
             },
             _,
         ) => Some(text),
-        (SectionContent::Words(markdown), _) => Some(markdown.text),
+        (SectionContent::Markdown(markdown), _) => Some(markdown.text),
         (SectionContent::Head, TranscriptEntry::Call(call)) => Some(&call.line),
         (
             SectionContent::Head,

@@ -27,7 +27,7 @@ pub(super) enum SectionContent<'a> {
     /// The title line.
     Head,
     /// Markdown, laid out as a whole.
-    Words(MarkdownText<'a>),
+    Markdown(MarkdownText<'a>),
     Text {
         text: Cow<'a, str>,
         form: TextForm<'a>,
@@ -71,8 +71,8 @@ pub(super) fn sections_of(entry: &TranscriptEntry, is_open: bool) -> Vec<EntrySe
     let mut list = SectionList(Vec::new());
     match entry {
         TranscriptEntry::Prompt { text, images } => push_prompt(&mut list, text, *images, is_open),
-        TranscriptEntry::Words { text, is_whole } => {
-            list.plain(SectionContent::Words(MarkdownText {
+        TranscriptEntry::Reply { text, is_whole } => {
+            list.plain(SectionContent::Markdown(MarkdownText {
                 text,
                 is_whole: *is_whole,
             }))
@@ -104,11 +104,11 @@ pub(super) fn sections_of(entry: &TranscriptEntry, is_open: bool) -> Vec<EntrySe
         TranscriptEntry::Folded { text, .. } => {
             list.plain(SectionContent::Head);
             if is_open {
-                let said = MarkdownText {
+                let markdown = MarkdownText {
                     text,
                     is_whole: true,
                 };
-                list.push(SectionContent::Words(said), true);
+                list.push(SectionContent::Markdown(markdown), true);
             }
         }
         TranscriptEntry::Undone { left, .. } => {

@@ -27,7 +27,7 @@ pub(super) fn lay_out_section(
 ) -> Vec<Line<'static>> {
     match content {
         SectionContent::Head => vec![head_line(entry, width, theme)],
-        SectionContent::Words(_) => Vec::new(),
+        SectionContent::Markdown(_) => Vec::new(),
         SectionContent::Remark(text) => {
             let text = fit(&one_line(text), usize::from(width));
             vec![Line::styled(text, theme.dim)]
@@ -47,14 +47,14 @@ pub(super) fn lay_out_section(
         SectionContent::Text { text, form, extent } => match extent {
             TextExtent::All => body_lines(&text[piece(text, number)], *form, width, theme),
             TextExtent::First(lines) => {
-                let mut laid = body_lines(first_lines(text, *lines), *form, width, theme);
+                let mut wrapped = body_lines(first_lines(text, *lines), *form, width, theme);
                 // Wrapping may at most double the number of lines.
-                laid.truncate(2 * lines);
-                laid
+                wrapped.truncate(2 * lines);
+                wrapped
             }
             TextExtent::Last(lines) => {
-                let mut laid = body_lines(last_lines(text, *lines), *form, width, theme);
-                laid.split_off(laid.len().saturating_sub(*lines))
+                let mut wrapped = body_lines(last_lines(text, *lines), *form, width, theme);
+                wrapped.split_off(wrapped.len().saturating_sub(*lines))
             }
         },
     }
@@ -83,7 +83,7 @@ pub(super) fn entry_sign(entry: &TranscriptEntry, is_open: bool, theme: &Theme) 
     let opening = if is_open { "▾" } else { "▸" };
     let (sign, style) = match entry {
         TranscriptEntry::Prompt { .. } => (">", theme.person),
-        TranscriptEntry::Words { .. } | TranscriptEntry::Gone => (" ", theme.text),
+        TranscriptEntry::Reply { .. } | TranscriptEntry::Gone => (" ", theme.text),
         TranscriptEntry::Thinking(thinking) if !thinking.is_over => ("·", theme.dim),
         TranscriptEntry::Thinking(_)
         | TranscriptEntry::Folded { .. }
@@ -175,10 +175,10 @@ fn call_head(call: &CallEntry, width: u16, theme: &Theme) -> Line<'static> {
     let width = usize::from(width);
     // Drop facts from the front: the last one says how the call ended.
     let needed = call.line.chars().count().min(width / 3);
-    let wide = |facts: &[(String, Style)]| -> usize {
+    let total_width = |facts: &[(String, Style)]| -> usize {
         facts.iter().map(|(fact, _)| columns(fact) + 3).sum()
     };
-    while !facts.is_empty() && needed + wide(&facts) > width {
+    while !facts.is_empty() && needed + total_width(&facts) > width {
         facts.remove(0);
     }
     let mut spans: Vec<Span<'static>> = Vec::new();
@@ -214,8 +214,8 @@ fn plan_lines(call: &CallEntry, titles: &str, width: u16, theme: &Theme) -> Vec<
             Progress::Done => ("✓ ", theme.dim),
         };
         let room = width.saturating_sub(2);
-        for (place, line) in wrap_prose(title, room, style).into_iter().enumerate() {
-            let sign = if place == 0 { sign } else { "  " };
+        for (index, line) in wrap_prose(title, room, style).into_iter().enumerate() {
+            let sign = if index == 0 { sign } else { "  " };
             let mut spans = vec![Span::styled(sign, style)];
             spans.extend(line.spans);
             lines.push(Line::from(spans));

@@ -1,4 +1,4 @@
-//! The line of a call whose tool has said nothing yet: its input is still being written. Pure.
+//! The title of a call whose input is still being streamed. Pure.
 
 use protocol::{CallSummary, TELLING_ARGUMENTS};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::text::clean;
 /// In characters.
 const MAX_LINE_CHARS: usize = 400;
 
-/// Of an input whose beginning is known, as JSON text.
+/// Summarises an input of which only the first part, as JSON text, has arrived.
 pub(super) fn of_part(name: &str, start: &str) -> CallSummary {
     let known: Map<String, Value> = TELLING_ARGUMENTS
         .iter()
@@ -22,22 +22,22 @@ pub(super) fn one_line(text: &str) -> String {
     protocol::one_line(&clean(text), MAX_LINE_CHARS)
 }
 
-/// The text that follows a key, as far as it is there.
+/// The string value of a key, as far as it has arrived.
 fn text_after(json: &str, key: &str) -> Option<String> {
     let (_, rest) = json.split_once(&format!("\"{key}\""))?;
     let rest = rest.trim_start().strip_prefix(':')?;
     let rest = rest.trim_start().strip_prefix('"')?;
     let mut text = String::new();
-    let mut letters = rest.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
+    let mut characters = rest.chars();
+    while let Some(character) = characters.next() {
+        match character {
             '"' => break,
-            '\\' => match letters.next() {
+            '\\' => match characters.next() {
                 Some('n' | 't' | 'r' | 'u' | 'b' | 'f') => text.push(' '),
                 Some(other) => text.push(other),
                 None => break,
             },
-            letter => text.push(letter),
+            character => text.push(character),
         }
     }
     Some(text)
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_as_they_are_written() {
+    fn partial_inputs_are_summarised() {
         for (start, expect) in [
             ("", "write_file"),
             (r#"{"pa"#, "write_file"),

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod browsing;
-mod calling;
-mod cleaning;
+mod calls;
 mod history;
-mod noting;
+mod notes;
 mod property;
+mod replies;
+mod sanitizing;
 mod scrolling;
-mod searching;
-mod speaking;
+mod search;
 
 use protocol::{Block, CallId, EventKind, Outcome, Spending};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::samples::{self, event, replied, usage};
 use crate::theme::{ColourScheme, Theme};
 
 /// A transcript after some events.
-pub(super) fn lived(events: &[EventKind]) -> Transcript {
+pub(super) fn transcript_of(events: &[EventKind]) -> Transcript {
     let mut transcript = Transcript::default();
     let mut summarizer = samples::Summarizer::default();
     for kind in events {
@@ -30,7 +30,7 @@ pub(super) fn lived(events: &[EventKind]) -> Transcript {
 }
 
 /// The visible lines.
-pub(super) fn seen(transcript: &mut Transcript, width: u16, height: u16) -> Vec<String> {
+pub(super) fn visible_lines(transcript: &mut Transcript, width: u16, height: u16) -> Vec<String> {
     transcript.arrange(width, height, &Theme::new(ColourScheme::Plain));
     transcript
         .visible()
@@ -41,14 +41,14 @@ pub(super) fn seen(transcript: &mut Transcript, width: u16, height: u16) -> Vec<
 
 /// The whole page, if it is not long.
 pub(super) fn page(transcript: &mut Transcript) -> String {
-    seen(transcript, 66, 200).join("\n")
+    visible_lines(transcript, 66, 200).join("\n")
 }
 
-pub(super) fn words(text: &str) -> EventKind {
-    said(vec![Block::text(text)])
+pub(super) fn reply(text: &str) -> EventKind {
+    reply_of(vec![Block::text(text)])
 }
 
-pub(super) fn said(content: Vec<Block>) -> EventKind {
+pub(super) fn reply_of(content: Vec<Block>) -> EventKind {
     replied(content, usage(1, 1), None)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn thinking(text: &str) -> EventKind {
 }
 
 pub(super) fn call_reply(id: &str, name: &str, input: Value) -> EventKind {
-    said(vec![samples::call(id, name, input)])
+    reply_of(vec![samples::call(id, name, input)])
 }
 
 pub(super) fn bash(id: &str, command: &str) -> EventKind {
@@ -94,7 +94,7 @@ pub(super) fn ended(id: &str, name: &str, output: &str, is_error: bool) -> Event
     }
 }
 
-pub(super) fn over(turn: u32, outcome: Outcome) -> EventKind {
+pub(super) fn turn_ended(turn: u32, outcome: Outcome) -> EventKind {
     EventKind::TurnEnded {
         turn,
         outcome,
@@ -120,5 +120,9 @@ pub(super) fn strip_bars(text: &str) -> String {
 
 /// The page that events make.
 pub(super) fn check(events: &[EventKind], expect: &str) {
-    assert_eq!(page(&mut lived(events)), strip_bars(expect), "{events:#?}");
+    assert_eq!(
+        page(&mut transcript_of(events)),
+        strip_bars(expect),
+        "{events:#?}"
+    );
 }

@@ -14,7 +14,7 @@ fn the_colour_of_the_terminal_is_not_typed() {
 }
 
 #[test]
-fn a_key_from_before_the_question_was_seen_is_no_answer() {
+fn a_key_from_before_the_question_was_drawn_is_no_answer() {
     let mut pty = TestPty::echo("");
     pty.send("ask\r");
     pty.wait_for("connect to example.com:443");

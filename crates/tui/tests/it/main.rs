@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod answers;
-mod endings;
+mod exit;
+mod idle;
+mod input;
 mod pty;
-mod rest;
-mod talking;

@@ -218,6 +218,6 @@ fn resize(slave: &OwnedFd, columns: u16, lines: u16) {
     assert!(status.unwrap().success());
 }
 
-fn contains_bytes(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
+fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
+    bytes.windows(needle.len()).any(|window| window == needle)
 }

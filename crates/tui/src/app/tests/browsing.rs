@@ -6,15 +6,15 @@ use super::*;
 use crate::app::AppFocus;
 
 fn app_with_turn() -> TestApp {
-    let mut stage = TestApp::new();
-    stage.event(started(1, "needle one"));
-    stage.event(EventKind::ToolStarted {
+    let mut test = TestApp::new();
+    test.event(started(1, "needle one"));
+    test.event(EventKind::ToolStarted {
         call: "c1".into(),
         name: "bash".to_owned(),
         input: serde_json::json!({"command": "ls"}),
         summary: Box::new(CallSummary::new(CallKind::Command, "$", "ls")),
     });
-    stage.event(EventKind::ToolEnded {
+    test.event(EventKind::ToolEnded {
         call: "c1".into(),
         name: "bash".to_owned(),
         content: vec![Block::text("needle two")],
@@ -25,16 +25,16 @@ fn app_with_turn() -> TestApp {
         denied: Some(false),
         summary: None,
     });
-    stage.event(ended(1, Outcome::Done));
-    stage
+    test.event(ended(1, Outcome::Done));
+    test
 }
 
 #[test]
-fn letters_that_mean_nothing_on_the_page_are_typed() {
-    fn check(script: &str, focus: AppFocus, written: &str) {
-        let mut stage = app_with_turn();
-        stage.keys(script).expect(&[], written);
-        assert_eq!(stage.app.focus, focus, "{script}");
+fn unbound_characters_on_the_page_are_typed() {
+    fn check(script: &str, focus: AppFocus, text: &str) {
+        let mut test = app_with_turn();
+        test.keys(script).expect(&[], text);
+        assert_eq!(test.app.focus, focus, "{script}");
     }
     check("⇥", AppFocus::Browse, "");
     check("⇥kjg", AppFocus::Browse, "");
@@ -51,54 +51,54 @@ fn letters_that_mean_nothing_on_the_page_are_typed() {
 
 #[test]
 fn a_paste_on_the_page_goes_to_the_editor() {
-    let mut stage = app_with_turn();
-    stage.keys("⇥").paste("y n q").expect(&[], "y n q");
-    assert_eq!(stage.app.focus, AppFocus::Editor);
-    stage.keys("⏎<ctrl-r>").paste("one\ntwo");
-    stage.expect(&["say y n q"], "one\ntwo");
-    assert_eq!(stage.app.focus, AppFocus::Editor);
+    let mut test = app_with_turn();
+    test.keys("⇥").paste("y n q").expect(&[], "y n q");
+    assert_eq!(test.app.focus, AppFocus::Editor);
+    test.keys("⏎<ctrl-r>").paste("one\ntwo");
+    test.expect(&["say y n q"], "one\ntwo");
+    assert_eq!(test.app.focus, AppFocus::Editor);
 }
 
 #[test]
 fn an_entry_is_copied() {
-    let mut stage = app_with_turn();
-    stage.keys("⇥y");
-    assert!(stage.wants[0].starts_with("Copy("), "{:?}", stage.wants);
+    let mut test = app_with_turn();
+    test.keys("⇥y");
+    assert!(test.effects[0].starts_with("Copy("), "{:?}", test.effects);
 }
 
 #[test]
-fn words_are_looked_for_on_the_page() {
-    fn check(script: &str, places: Option<usize>, focus: AppFocus) {
-        let mut stage = app_with_turn();
-        stage.keys(script).expect(&[], "");
-        let found = stage.app.transcript.match_position().map(|(_, all)| all);
-        assert_eq!((found, &stage.app.focus), (places, &focus), "{script}");
+fn the_page_is_searched() {
+    fn check(script: &str, matches: Option<usize>, focus: AppFocus) {
+        let mut test = app_with_turn();
+        test.keys(script).expect(&[], "");
+        let found = test.app.transcript.match_position().map(|(_, all)| all);
+        assert_eq!((found, &test.app.focus), (matches, &focus), "{script}");
     }
-    let words = |words: &str| AppFocus::Search {
-        words: words.to_owned(),
+    let search = |query: &str| AppFocus::Search {
+        query: query.to_owned(),
     };
-    check("<ctrl-f>needle", Some(2), words("needle"));
+    check("<ctrl-f>needle", Some(2), search("needle"));
     check("<ctrl-f>needle⏎", Some(2), AppFocus::Browse);
     check("<ctrl-f>needle⏎nN", Some(2), AppFocus::Browse);
     check("⇥/needle⏎", Some(2), AppFocus::Browse);
     check("/search needle⏎", Some(2), AppFocus::Browse);
-    check("/search⏎needle o", Some(1), words("needle o"));
-    check("<ctrl-f>needle ox⌫", Some(1), words("needle o"));
+    check("/search⏎needle o", Some(1), search("needle o"));
+    check("<ctrl-f>needle ox⌫", Some(1), search("needle o"));
     check("<ctrl-f>nothing⏎", None, AppFocus::Editor);
     check("<ctrl-f>needle⎋", None, AppFocus::Editor);
     check("<ctrl-f>needle⏎⎋", None, AppFocus::Editor);
 }
 
 #[test]
-fn what_was_said_comes_back() {
-    fn check(script: &str, wants: &[&str], written: &str) {
-        let mut stage = TestApp::new();
+fn sent_messages_are_recalled() {
+    fn check(script: &str, effects: &[&str], text: &str) {
+        let mut test = TestApp::new();
         for words in ["first", "second one", "third"] {
-            stage.keys(words).keys("⏎").event(started(1, words));
-            stage.event(ended(1, Outcome::Done));
+            test.keys(words).keys("⏎").event(started(1, words));
+            test.event(ended(1, Outcome::Done));
         }
-        stage.wants.clear();
-        stage.keys(script).expect(wants, written);
+        test.effects.clear();
+        test.keys(script).expect(effects, text);
     }
     check("↑", &[], "third");
     check("↑↑", &[], "second one");
@@ -126,8 +126,8 @@ fn what_was_said_comes_back() {
 }
 
 #[test]
-fn there_is_nothing_to_open_on_an_empty_page() {
-    let mut stage = TestApp::new();
-    stage.keys("⇥a").expect(&[], "a");
-    assert_eq!(stage.app.focus, AppFocus::Editor);
+fn browsing_an_empty_page_does_nothing() {
+    let mut test = TestApp::new();
+    test.keys("⇥a").expect(&[], "a");
+    assert_eq!(test.app.focus, AppFocus::Editor);
 }

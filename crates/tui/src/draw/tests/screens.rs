@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use jiff::SignedDuration;
 use protocol::{AgentCommand, Change, EventKind, SessionId};
 
-use super::scene::UiScene;
+use super::test_screen::TestScreen;
 use crate::port::{
     JobRow, OpenedSession, SessionOrigin, SessionPreview, SessionRow, UiNotice, UiRequest,
 };
@@ -19,11 +19,11 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 const LARGE: (u16, u16) = (300, 100);
 const TINY: (u16, u16) = (20, 5);
 
-fn snapshot_sizes(name: &str, sizes: &[(u16, u16)], live: impl Fn(&mut UiScene)) {
+fn snapshot_sizes(name: &str, sizes: &[(u16, u16)], live: impl Fn(&mut TestScreen)) {
     for (width, height) in sizes {
-        let mut scene = UiScene::new(ColourScheme::Dark, *width, *height);
-        live(&mut scene);
-        insta::assert_snapshot!(format!("{name}_{width}x{height}"), scene.picture());
+        let mut screen = TestScreen::new(ColourScheme::Dark, *width, *height);
+        live(&mut screen);
+        insta::assert_snapshot!(format!("{name}_{width}x{height}"), screen.snapshot());
     }
 }
 
@@ -31,38 +31,38 @@ fn all_sizes() -> Vec<(u16, u16)> {
     [&SIZES[..], &[LARGE, TINY]].concat()
 }
 
-fn with_ready_agent(scene: &mut UiScene) {
-    scene.hear([ready("native", &[], true)]);
+fn with_ready_agent(screen: &mut TestScreen) {
+    screen.receive([ready("native", &[], true)]);
 }
 
-fn with_finished_turn(scene: &mut UiScene) {
-    scene.hear(working_turn());
-    scene.hear(working_end());
-    scene.wait(10);
+fn with_finished_turn(screen: &mut TestScreen) {
+    screen.receive(working_turn());
+    screen.receive(working_end());
+    screen.wait(10);
 }
 
 #[test]
-fn the_first_screen() {
+fn start_screens() {
     snapshot_sizes("start_early", &SIZES, |_| {});
     snapshot_sizes("start", &all_sizes(), with_ready_agent);
-    snapshot_sizes("start_no_sandbox", &SIZES, |scene| {
-        scene.hear([ready("none", &[], false)]);
+    snapshot_sizes("start_no_sandbox", &SIZES, |screen| {
+        screen.receive([ready("none", &[], false)]);
     });
 }
 
 #[test]
 fn a_turn() {
-    snapshot_sizes("working", &all_sizes(), |scene| {
-        scene.hear(working_turn());
-        scene.wait(7_300);
+    snapshot_sizes("working", &all_sizes(), |screen| {
+        screen.receive(working_turn());
+        screen.wait(7_300);
     });
     snapshot_sizes("worked", &all_sizes(), with_finished_turn);
-    snapshot_sizes("no_sandbox", &[(80, 24)], |scene| {
-        with_finished_turn(scene);
-        scene.hear([ready("none", &[], false)]);
+    snapshot_sizes("no_sandbox", &[(80, 24)], |screen| {
+        with_finished_turn(screen);
+        screen.receive([ready("none", &[], false)]);
     });
-    snapshot_sizes("retrying", &[(80, 24)], |scene| {
-        scene.hear([
+    snapshot_sizes("retrying", &[(80, 24)], |screen| {
+        screen.receive([
             ready("native", &[], false),
             started(),
             turn(1, "hello"),
@@ -72,102 +72,102 @@ fn a_turn() {
                 reason: "the provider is overloaded (529)".into(),
             },
         ]);
-        scene.wait(5_100);
+        screen.wait(5_100);
     });
 }
 
 #[test]
 fn a_question() {
-    snapshot_sizes("question", &all_sizes(), |scene| {
-        scene.hear(working_turn());
-        scene.hear([question(1, "pypi.org")]);
-        scene.wait(0);
-        scene.wait(400);
+    snapshot_sizes("question", &all_sizes(), |screen| {
+        screen.receive(working_turn());
+        screen.receive([question(1, "pypi.org")]);
+        screen.wait(0);
+        screen.wait(400);
     });
-    snapshot_sizes("question_not_armed", &[(80, 24)], |scene| {
-        scene.hear(working_turn());
-        scene.hear([question(1, "pypi.org"), question(2, "crates.io")]);
-        scene.wait(0);
+    snapshot_sizes("question_not_armed", &[(80, 24)], |screen| {
+        screen.receive(working_turn());
+        screen.receive([question(1, "pypi.org"), question(2, "crates.io")]);
+        screen.wait(0);
     });
-    snapshot_sizes("question_while_writing", &[(80, 24)], |scene| {
-        scene.hear(working_turn());
-        scene.type_in("and then");
-        scene.hear([question(1, "pypi.org"), question(2, "crates.io")]);
-        scene.wait(0);
-        scene.wait(400);
+    snapshot_sizes("question_while_writing", &[(80, 24)], |screen| {
+        screen.receive(working_turn());
+        screen.type_in("and then");
+        screen.receive([question(1, "pypi.org"), question(2, "crates.io")]);
+        screen.wait(0);
+        screen.wait(400);
     });
-    snapshot_sizes("question_held", &[(80, 24)], |scene| {
-        scene.hear(working_turn());
-        scene.hear([question(1, "pypi.org")]);
-        scene.wait(0);
-        scene.wait(400);
-        scene.type_in("s");
+    snapshot_sizes("question_held", &[(80, 24)], |screen| {
+        screen.receive(working_turn());
+        screen.receive([question(1, "pypi.org")]);
+        screen.wait(0);
+        screen.wait(400);
+        screen.type_in("s");
     });
-    snapshot_sizes("question_behind_help", &[(80, 24)], |scene| {
-        scene.type_in("/help");
-        scene.enter();
-        scene.hear([question(1, "pypi.org")]);
+    snapshot_sizes("question_behind_help", &[(80, 24)], |screen| {
+        screen.type_in("/help");
+        screen.enter();
+        screen.receive([question(1, "pypi.org")]);
     });
 }
 
 #[test]
 fn writing() {
-    snapshot_sizes("completion", &SIZES, |scene| {
-        with_finished_turn(scene);
-        scene.type_in("/co");
+    snapshot_sizes("completion", &SIZES, |screen| {
+        with_finished_turn(screen);
+        screen.type_in("/co");
     });
-    snapshot_sizes("queue", &SIZES, |scene| {
-        scene.hear(working_turn());
+    snapshot_sizes("queue", &SIZES, |screen| {
+        screen.receive(working_turn());
         for message in [
             "then run the linter",
             "and commit it",
             "and push",
             "and tell me",
         ] {
-            scene.type_in(message);
-            scene.enter();
+            screen.type_in(message);
+            screen.enter();
         }
-        scene.wait(1_000);
+        screen.wait(1_000);
     });
-    snapshot_sizes("long_message", &[(80, 24), (40, 10)], |scene| {
-        with_ready_agent(scene);
+    snapshot_sizes("long_message", &[(80, 24), (40, 10)], |screen| {
+        with_ready_agent(screen);
         for line in 1..20 {
-            scene.type_in(&format!("line {line} of a message"));
-            scene.press(KeyCode::Enter, KeyModifiers::ALT);
+            screen.type_in(&format!("line {line} of a message"));
+            screen.press(KeyCode::Enter, KeyModifiers::ALT);
         }
-        scene.type_in("the end");
+        screen.type_in("the end");
     });
-    snapshot_sizes("leaving", &[(80, 24)], |scene| {
-        with_ready_agent(scene);
-        scene.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    snapshot_sizes("leaving", &[(80, 24)], |screen| {
+        with_ready_agent(screen);
+        screen.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
     });
-    snapshot_sizes("recall", &[(80, 24)], |scene| {
-        with_ready_agent(scene);
-        scene.type_in("make the parser refuse a line without a name");
-        scene.enter();
-        with_finished_turn(scene);
-        scene.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
-        scene.type_in("pars");
+    snapshot_sizes("recall", &[(80, 24)], |screen| {
+        with_ready_agent(screen);
+        screen.type_in("make the parser refuse a line without a name");
+        screen.enter();
+        with_finished_turn(screen);
+        screen.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
+        screen.type_in("pars");
     });
 }
 
 #[test]
 fn looking() {
-    snapshot_sizes("browse", &SIZES, |scene| {
-        with_finished_turn(scene);
-        scene.press(KeyCode::Tab, KeyModifiers::NONE);
+    snapshot_sizes("browse", &SIZES, |screen| {
+        with_finished_turn(screen);
+        screen.press(KeyCode::Tab, KeyModifiers::NONE);
     });
-    snapshot_sizes("search", &SIZES, |scene| {
-        with_finished_turn(scene);
-        scene.press(KeyCode::Char('f'), KeyModifiers::CONTROL);
-        scene.type_in("parser");
+    snapshot_sizes("search", &SIZES, |screen| {
+        with_finished_turn(screen);
+        screen.press(KeyCode::Char('f'), KeyModifiers::CONTROL);
+        screen.type_in("parser");
     });
-    snapshot_sizes("scrolled", &[(80, 24), (40, 10)], |scene| {
-        with_finished_turn(scene);
-        scene.wait(10);
-        scene.press(KeyCode::Home, KeyModifiers::CONTROL);
-        scene.wait(10);
-        scene.hear([
+    snapshot_sizes("scrolled", &[(80, 24), (40, 10)], |screen| {
+        with_finished_turn(screen);
+        screen.wait(10);
+        screen.press(KeyCode::Home, KeyModifiers::CONTROL);
+        screen.wait(10);
+        screen.receive([
             turn(2, "go on"),
             EventKind::TextDelta {
                 text: "Well.".into(),
@@ -178,11 +178,11 @@ fn looking() {
 
 #[test]
 fn the_status() {
-    snapshot_sizes("budget", &SIZES, |scene| {
-        with_finished_turn(scene);
+    snapshot_sizes("budget", &SIZES, |screen| {
+        with_finished_turn(screen);
         let mut spent = spending(0.91, Some(1.0));
         spent.usage = usage(180_000, 4_000);
-        scene.hear([
+        screen.receive([
             EventKind::NetworkChanged {
                 network: vec!["pypi.org".into(), "crates.io".into()],
             },
@@ -193,14 +193,14 @@ fn the_status() {
             ended(1, spent),
         ]);
     });
-    snapshot_sizes("attached", &SIZES, |scene| {
+    snapshot_sizes("attached", &SIZES, |screen| {
         let events = [working_turn(), working_end()].concat();
         let mut summarizer = samples::Summarizer::default();
         let history = events
             .into_iter()
             .filter(EventKind::is_lasting)
             .map(|kind| samples::event(summarizer.add_summary(kind)));
-        scene.notice(UiNotice::Opened(Box::new(OpenedSession {
+        screen.notice(UiNotice::Opened(Box::new(OpenedSession {
             origin: SessionOrigin::Job {
                 job: "0198c1de-0000-7000-8000-000000000001".parse().unwrap(),
                 server: "build.example".into(),
@@ -212,17 +212,17 @@ fn the_status() {
     });
 }
 
-fn command(scene: &mut UiScene, line: &str) {
-    with_finished_turn(scene);
-    scene.type_in(line);
-    scene.press(KeyCode::Esc, KeyModifiers::NONE);
-    scene.enter();
+fn command(screen: &mut TestScreen, line: &str) {
+    with_finished_turn(screen);
+    screen.type_in(line);
+    screen.press(KeyCode::Esc, KeyModifiers::NONE);
+    screen.enter();
 }
 
 fn sessions() -> Vec<SessionRow> {
     let row = |name: &str, age: i64, title: &str, turns, cost, outcome: &str| SessionRow {
         session: name.parse().unwrap(),
-        changed: samples::began() - SignedDuration::from_secs(age),
+        changed: samples::start_time() - SignedDuration::from_secs(age),
         title: title.into(),
         workspace: "/home/ada/parser".into(),
         model: samples::MODEL.into(),
@@ -267,18 +267,18 @@ fn sessions() -> Vec<SessionRow> {
     ]
 }
 
-fn with_sessions(scene: &mut UiScene) {
-    command(scene, "/sessions");
-    scene.notice(UiNotice::Sessions {
+fn with_sessions(screen: &mut TestScreen) {
+    command(screen, "/sessions");
+    screen.notice(UiNotice::Sessions {
         words: String::new(),
         rows: sessions(),
     });
-    let asked = scene.effects.iter().rev().find_map(|effect| match effect {
+    let asked = screen.effects.iter().rev().find_map(|effect| match effect {
         crate::app::AppEffect::Ask(UiRequest::Preview(session)) => Some(session.clone()),
         _ => None,
     });
     let session: SessionId = asked.unwrap();
-    scene.notice(UiNotice::Preview(SessionPreview {
+    screen.notice(UiNotice::Preview(SessionPreview {
         session,
         text: "> make the parser refuse a line without a name\n\nDone: a line without a name is \
                now refused."
@@ -288,65 +288,65 @@ fn with_sessions(scene: &mut UiScene) {
 
 #[test]
 fn pickers() {
-    snapshot_sizes("sessions_early", &[(80, 24)], |scene| {
-        command(scene, "/sessions")
+    snapshot_sizes("sessions_early", &[(80, 24)], |screen| {
+        command(screen, "/sessions")
     });
     snapshot_sizes("sessions", &all_sizes(), with_sessions);
-    snapshot_sizes("sessions_none", &[(80, 24)], |scene| {
-        command(scene, "/sessions");
-        scene.type_in("zebra");
-        scene.notice(UiNotice::Sessions {
+    snapshot_sizes("sessions_none", &[(80, 24)], |screen| {
+        command(screen, "/sessions");
+        screen.type_in("zebra");
+        screen.notice(UiNotice::Sessions {
             words: "zebra".into(),
             rows: Vec::new(),
         });
     });
-    snapshot_sizes("jobs", &SIZES, |scene| {
-        command(scene, "/jobs");
+    snapshot_sizes("jobs", &SIZES, |screen| {
+        command(screen, "/jobs");
         let row = |id: u8, state: &str, title: &str| JobRow {
             job: format!("0198c1d{id}-0000-7000-8000-000000000001")
                 .parse()
                 .unwrap(),
             title: title.into(),
             state: state.into(),
-            changed: samples::began() - SignedDuration::from_secs(i64::from(id) * 4_000),
+            changed: samples::start_time() - SignedDuration::from_secs(i64::from(id) * 4_000),
         };
-        scene.notice(UiNotice::Jobs(vec![
+        screen.notice(UiNotice::Jobs(vec![
             row(1, "running", "build me a todo app"),
             row(2, "complete", "port the tests to pytest"),
             row(3, "error", "translate the manual"),
         ]));
     });
-    snapshot_sizes("jobs_failed", &[(80, 24)], |scene| {
-        command(scene, "/jobs");
-        scene.notice(UiNotice::Failed {
+    snapshot_sizes("jobs_failed", &[(80, 24)], |screen| {
+        command(screen, "/jobs");
+        screen.notice(UiNotice::Failed {
             what: "cannot reach the server `http://127.0.0.1:8080`".into(),
             hint: None,
         });
     });
-    let models = |scene: &mut UiScene| {
-        command(scene, "/model");
+    let models = |screen: &mut TestScreen| {
+        command(screen, "/model");
         let names = ["claude-opus-4-5", "claude-sonnet-4-5", "openai/gpt-5"];
-        scene.notice(UiNotice::Models(names.map(str::to_owned).into()));
+        screen.notice(UiNotice::Models(names.map(str::to_owned).into()));
     };
     snapshot_sizes("models", &SIZES, models);
-    snapshot_sizes("models_typed", &[(80, 24)], |scene| {
-        models(scene);
-        scene.type_in("openai/local");
+    snapshot_sizes("models_typed", &[(80, 24)], |screen| {
+        models(screen);
+        screen.type_in("openai/local");
     });
 }
 
 #[test]
 fn viewers() {
-    snapshot_sizes("help", &all_sizes(), |scene| command(scene, "/help"));
-    snapshot_sizes("cost", &SIZES, |scene| {
-        command(scene, "/quiet");
-        scene.press(KeyCode::Char('u'), KeyModifiers::CONTROL);
+    snapshot_sizes("help", &all_sizes(), |screen| command(screen, "/help"));
+    snapshot_sizes("cost", &SIZES, |screen| {
+        command(screen, "/quiet");
+        screen.press(KeyCode::Char('u'), KeyModifiers::CONTROL);
         let mut spent = spending(0.91, Some(1.0));
         spent.usage = usage(180_000, 4_000);
         spent.max_tokens = Some(2_000_000);
         spent.max_requests = Some(50);
         spent.max_seconds = Some(3_600.0);
-        scene.hear([
+        screen.receive([
             EventKind::ModelChanged {
                 model: "openai/gpt-5".into(),
                 window: Some(400_000),
@@ -362,15 +362,15 @@ fn viewers() {
             },
             ended(2, spent),
         ]);
-        scene.type_in("/cost");
-        scene.press(KeyCode::Esc, KeyModifiers::NONE);
-        scene.enter();
+        screen.type_in("/cost");
+        screen.press(KeyCode::Esc, KeyModifiers::NONE);
+        screen.enter();
     });
-    let changes = |scene: &mut UiScene| {
-        command(scene, "/diff");
+    let changes = |screen: &mut TestScreen| {
+        command(screen, "/diff");
         let asked = AgentCommand::Diff;
         assert!(
-            scene
+            screen
                 .effects
                 .contains(&crate::app::AppEffect::Ask(UiRequest::Agent(asked)))
         );
@@ -378,7 +378,7 @@ fn viewers() {
             path: path.into(),
             diff: diff.map(str::to_owned),
         };
-        scene.hear([EventKind::Differs {
+        screen.receive([EventKind::Differs {
             changes: vec![
                 samples::edit(),
                 change(
@@ -391,13 +391,13 @@ fn viewers() {
         }]);
     };
     snapshot_sizes("changes", &SIZES, changes);
-    snapshot_sizes("changes_search", &[(80, 24)], |scene| {
-        changes(scene);
-        scene.wait(10);
-        scene.type_in("/name");
+    snapshot_sizes("changes_search", &[(80, 24)], |screen| {
+        changes(screen);
+        screen.wait(10);
+        screen.type_in("/name");
     });
-    snapshot_sizes("files", &SIZES, |scene| {
-        command(scene, "/files");
+    snapshot_sizes("files", &SIZES, |screen| {
+        command(screen, "/files");
         let paths = [
             "Cargo.toml",
             "src/main.rs",
@@ -405,7 +405,7 @@ fn viewers() {
             "src/ui/mod.rs",
             "tests/it/main.rs",
         ];
-        scene.hear([EventKind::Files {
+        screen.receive([EventKind::Files {
             paths: paths.map(str::to_owned).into(),
             is_cut: true,
         }]);

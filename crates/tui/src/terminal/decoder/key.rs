@@ -129,8 +129,8 @@ fn key_by_code(code: u32, modifiers: KeyModifiers) -> Option<KeyEvent> {
         27 => KeyCode::Esc,
         127 => KeyCode::Backspace,
         57_399..=57_413 => {
-            let place = usize::try_from(code - 57_399).ok()?;
-            KeyCode::Char(KEYPAD.chars().nth(place)?)
+            let index = usize::try_from(code - 57_399).ok()?;
+            KeyCode::Char(KEYPAD.chars().nth(index)?)
         }
         57_415 => KeyCode::Char('='),
         57_416 => KeyCode::Char(','),

@@ -54,7 +54,7 @@ fn parsed_key(length: usize, key: Option<KeyEvent>) -> ParsedSequence {
 /// A key with Alt: an escape character before the key.
 fn parse_alt(bytes: &[u8]) -> ParsedSequence {
     match parse_char(&bytes[1..], KeyModifiers::ALT) {
-        ParsedSequence::Done(length, heard) => ParsedSequence::Done(length + 1, heard),
+        ParsedSequence::Done(length, received) => ParsedSequence::Done(length + 1, received),
         other => other,
     }
 }
@@ -129,11 +129,11 @@ fn interpret_csi(length: usize, parameters: &str, last: u8) -> ParsedSequence {
             .split(';')
             .filter_map(|text| text.parse().ok())
             .collect();
-        let heard = match numbers[..] {
+        let received = match numbers[..] {
             [buttons, column, row] => mouse_event(buttons, column, row, last == b'M'),
             _ => None,
         };
-        return ParsedSequence::Done(length, heard);
+        return ParsedSequence::Done(length, received);
     }
     match (parameters, last) {
         ("200", b'~') => ParsedSequence::Paste(length),

@@ -8,7 +8,7 @@ use super::{InputDecoder, TerminalInput};
 /// All decoded inputs as text; `!` where more bytes are needed.
 fn decode_all(decoder: &mut InputDecoder) -> String {
     let mut words: Vec<String> = std::iter::from_fn(|| decoder.next())
-        .map(|heard| match heard {
+        .map(|received| match received {
             TerminalInput::Key(key) => key_text(key),
             TerminalInput::Mouse(mouse) => {
                 let kind = match mouse.kind {
@@ -99,7 +99,7 @@ fn keys_with_names() {
 }
 
 #[test]
-fn keys_as_kitty_and_xterm_say_them() {
+fn kitty_and_xterm_key_encodings() {
     check("\x1b[13;2u\x1b[27;2;13~", "Shift-Enter Shift-Enter");
     check("\x1b[27u\x1b[99;5u\x1b[97;6u", "Esc Ctrl-c Ctrl-Shift-A");
     check("\x1b[9;2u\x1b[127;3u", "Shift-BackTab Alt-Backspace");
@@ -132,7 +132,7 @@ fn pastes() {
 }
 
 #[test]
-fn a_paste_without_an_end_is_ended_by_a_person() {
+fn a_paste_without_end_is_ended_by_a_key() {
     let mut decoder = InputDecoder::default();
     decoder.feed(b"\x1b[200~text\x03more");
     assert_eq!(decode_all(&mut decoder), "");
@@ -144,7 +144,7 @@ fn a_paste_without_an_end_is_ended_by_a_person() {
 }
 
 #[test]
-fn what_may_be_half_a_key() {
+fn partial_key_sequences() {
     let check = |bytes: &str, before: &str, after: &str| {
         let mut decoder = InputDecoder::default();
         decoder.feed(bytes.as_bytes());
@@ -162,7 +162,7 @@ fn what_may_be_half_a_key() {
 }
 
 #[test]
-fn answers_that_were_asked_for() {
+fn requested_terminal_answers() {
     let check = |bytes: &str, expect: &str| {
         let mut decoder = InputDecoder::default();
         decoder.expect_colour();
@@ -184,7 +184,7 @@ fn answers_that_were_asked_for() {
 }
 
 #[test]
-fn half_an_answer_is_given_back_as_keys() {
+fn a_partial_answer_is_returned_as_keys() {
     let mut decoder = InputDecoder::default();
     decoder.expect_colour();
     decoder.feed(b"\x1b]11");
@@ -195,7 +195,7 @@ fn half_an_answer_is_given_back_as_keys() {
 }
 
 #[test]
-fn a_sequence_that_is_too_long_ends_at_the_same_byte_however_it_is_split() {
+fn an_overlong_sequence_ends_at_the_same_byte_however_split() {
     let digits = "1".repeat(200);
     for bytes in [format!("\x1b[{digits}A"), format!("\x1b]11;{digits}\x07")] {
         let mut whole = InputDecoder::default();

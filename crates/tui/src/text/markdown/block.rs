@@ -37,7 +37,7 @@ pub(super) struct FenceLayout {
 impl BlockLayout {
     pub(super) fn new(text: &str, kind: MarkdownBlockKind, width: u16, theme: &Theme) -> Self {
         match kind {
-            MarkdownBlockKind::Words => Self::words(text, width, theme, &mut CodeCache::default()),
+            MarkdownBlockKind::Prose => Self::prose(text, width, theme, &mut CodeCache::default()),
             MarkdownBlockKind::Definition => Self::Lines {
                 lines: wrap_plain(text.trim_end(), width, theme.dim),
                 waits_since: None,
@@ -48,17 +48,17 @@ impl BlockLayout {
                     fence.push(text, end, theme);
                     Self::Fence(Box::new(fence))
                 }
-                None => Self::words(text, width, theme, &mut CodeCache::default()),
+                None => Self::prose(text, width, theme, &mut CodeCache::default()),
             },
         }
     }
 
-    pub(super) fn words(text: &str, width: u16, theme: &Theme, memory: &mut CodeCache) -> Self {
+    pub(super) fn prose(text: &str, width: u16, theme: &Theme, code_cache: &mut CodeCache) -> Self {
         let generation = colours(theme);
-        let lines = write_block(text, width, theme, memory);
+        let lines = write_block(text, width, theme, code_cache);
         Self::Lines {
             lines,
-            waits_since: memory.is_waiting().then_some(generation),
+            waits_since: code_cache.is_waiting().then_some(generation),
         }
     }
 

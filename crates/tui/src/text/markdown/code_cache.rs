@@ -63,10 +63,10 @@ impl CodeCache {
         known.code.push(new, theme);
         known.text.push_str(new);
         known.code.colour(&known.text, usize::MAX, theme);
-        let mut laid = known.code.lines.clone();
+        let mut layout = known.code.lines.clone();
         if !unfinished.is_empty() {
-            laid.extend(known.code.unfinished(&known.text, unfinished, theme));
+            layout.extend(known.code.unfinished(&known.text, unfinished, theme));
         }
-        laid
+        layout
     }
 }

@@ -59,7 +59,7 @@ impl<'a> InlineBuilder<'a> {
         let theme = self.theme;
         match event {
             Event::Text(text) => self.text(text, Style::new()),
-            Event::Code(code) if theme.look == ColourScheme::Plain => {
+            Event::Code(code) if theme.scheme == ColourScheme::Plain => {
                 self.text(&format!("`{code}`"), theme.code);
             }
             Event::Code(code) => self.text(code, theme.code),

@@ -31,40 +31,40 @@ pub(super) struct MarkdownLayout {
     /// Where the tail begins.
     tail: usize,
     /// Whole lines up to here have been scanned for closed blocks.
-    looked: usize,
+    scanned: usize,
     /// Width and theme of the layouts below.
     made_for: Option<(u16, Theme)>,
     /// Layouts of the first closed blocks, each with the total number of lines up to its end.
-    laid: Vec<(BlockLayout, usize)>,
+    layouts: Vec<(BlockLayout, usize)>,
     open: Vec<BlockLayout>,
     /// Revision of the text and generation of the colours at the last layout of the tail.
-    seen: Option<(u64, u64)>,
+    laid_out_for: Option<(u64, u64)>,
     /// Code caches of the blocks of the tail.
-    memories: Vec<CodeCache>,
+    code_caches: Vec<CodeCache>,
 }
 
 impl MarkdownLayout {
     pub(super) fn update(&mut self, source: MarkdownSource<'_>, width: u16, theme: &Theme) {
         if self.made_for != Some((width, *theme)) {
             self.made_for = Some((width, *theme));
-            self.laid.clear();
+            self.layouts.clear();
             self.open.clear();
-            self.seen = None;
-            self.memories.clear();
+            self.laid_out_for = None;
+            self.code_caches.clear();
         }
-        let seen = Some((source.revision, colours(theme)));
-        if self.seen == seen {
+        let laid_out_for = Some((source.revision, colours(theme)));
+        if self.laid_out_for == laid_out_for {
             return;
         }
         let MarkdownSource { text, is_open, .. } = source;
         self.close(text, theme);
         self.lay_out_closed(text, width, theme);
         self.lay_out_tail(text, is_open, width, theme);
-        self.seen = seen;
+        self.laid_out_for = laid_out_for;
     }
 
     pub(super) fn count(&self) -> usize {
-        let closed = self.laid.last().map_or(0, |(_, end)| *end);
+        let closed = self.layouts.last().map_or(0, |(_, end)| *end);
         self.open.iter().fold(closed, end_after)
     }
 
@@ -78,30 +78,30 @@ impl MarkdownLayout {
         theme: &Theme,
     ) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
-        let first = self.laid.partition_point(|(_, end)| *end <= from);
+        let first = self.layouts.partition_point(|(_, end)| *end <= from);
         let mut begin = match first {
             0 => 0,
-            first => self.laid[first - 1].1,
+            first => self.layouts[first - 1].1,
         };
         let width = self.made_for.map_or(0, |(width, _)| width);
-        for (block, (laid, end)) in self.closed.iter().zip(&mut self.laid).skip(first) {
+        for (block, (layout, end)) in self.closed.iter().zip(&mut self.layouts).skip(first) {
             if begin >= to {
                 return lines;
             }
             let content = &text[block.range.clone()];
-            if laid.is_outdated(theme) {
-                *laid = BlockLayout::new(content, block.kind, width, theme);
+            if layout.is_outdated(theme) {
+                *layout = BlockLayout::new(content, block.kind, width, theme);
             }
-            append_block_lines(laid, content, begin, from, to, theme, &mut lines);
+            append_block_lines(layout, content, begin, from, to, theme, &mut lines);
             begin = *end;
         }
         let tail = &text[self.tail..];
-        for laid in &mut self.open {
+        for layout in &mut self.open {
             if begin >= to {
                 break;
             }
-            append_block_lines(laid, tail, begin, from, to, theme, &mut lines);
-            begin = end_after(begin, laid);
+            append_block_lines(layout, tail, begin, from, to, theme, &mut lines);
+            begin = end_after(begin, layout);
         }
         lines
     }
@@ -109,10 +109,10 @@ impl MarkdownLayout {
     /// Closes the blocks that no further text can change.
     fn close(&mut self, text: &str, theme: &Theme) {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole <= self.looked {
+        if whole <= self.scanned {
             return;
         }
-        self.looked = whole;
+        self.scanned = whole;
         if let Some(end) = self.grow_fence(&text[..whole], theme) {
             let Some(end) = end else {
                 return;
@@ -148,7 +148,7 @@ impl MarkdownLayout {
         }
         if self.tail > start {
             self.open.clear();
-            self.memories.clear();
+            self.code_caches.clear();
         }
     }
 
@@ -169,9 +169,9 @@ impl MarkdownLayout {
                     .open
                     .pop()
                     .expect("open has one element: it was matched above");
-                let begin = self.laid.last().map_or(0, |(_, end)| *end);
+                let begin = self.layouts.last().map_or(0, |(_, end)| *end);
                 let until = end_after(begin, &fence);
-                self.laid.push((fence, until));
+                self.layouts.push((fence, until));
                 return Some(Some(self.tail + closed));
             }
             end += line.len();
@@ -181,11 +181,11 @@ impl MarkdownLayout {
     }
 
     fn lay_out_closed(&mut self, text: &str, width: u16, theme: &Theme) {
-        let mut end = self.laid.last().map_or(0, |(_, end)| *end);
-        for block in &self.closed[self.laid.len()..] {
-            let laid = BlockLayout::new(&text[block.range.clone()], block.kind, width, theme);
-            end = end_after(end, &laid);
-            self.laid.push((laid, end));
+        let mut end = self.layouts.last().map_or(0, |(_, end)| *end);
+        for block in &self.closed[self.layouts.len()..] {
+            let layout = BlockLayout::new(&text[block.range.clone()], block.kind, width, theme);
+            end = end_after(end, &layout);
+            self.layouts.push((layout, end));
         }
     }
 
@@ -214,16 +214,17 @@ impl MarkdownLayout {
             tail.into()
         };
         let blocks = split_blocks(&shown);
-        self.memories.resize_with(blocks.len(), CodeCache::default);
+        self.code_caches
+            .resize_with(blocks.len(), CodeCache::default);
         self.open = blocks
             .iter()
-            .zip(&mut self.memories)
-            .map(|(block, memory)| {
+            .zip(&mut self.code_caches)
+            .map(|(block, code_cache)| {
                 let content = &shown[block.range.clone()];
                 match block.kind {
                     // The whole text of the fence is here, so it is laid out like other blocks.
-                    MarkdownBlockKind::Words | MarkdownBlockKind::Fence => {
-                        BlockLayout::words(content, width, theme, memory)
+                    MarkdownBlockKind::Prose | MarkdownBlockKind::Fence => {
+                        BlockLayout::prose(content, width, theme, code_cache)
                     }
                     MarkdownBlockKind::Definition => {
                         BlockLayout::new(content, block.kind, width, theme)
@@ -254,8 +255,8 @@ fn is_closed_fence(text: &str, kind: MarkdownBlockKind) -> bool {
 }
 
 /// The number of lines after one more block. Empty lines separate blocks.
-fn end_after(end: usize, laid: &BlockLayout) -> usize {
-    match (end, laid.count()) {
+fn end_after(end: usize, layout: &BlockLayout) -> usize {
+    match (end, layout.count()) {
         (end, 0) => end,
         (0, count) => count,
         (end, count) => end + 1 + count,
@@ -264,7 +265,7 @@ fn end_after(end: usize, laid: &BlockLayout) -> usize {
 
 /// Appends the requested lines of a block that begins after line `begin`.
 fn append_block_lines(
-    laid: &mut BlockLayout,
+    layout: &mut BlockLayout,
     text: &str,
     begin: usize,
     from: usize,
@@ -272,7 +273,7 @@ fn append_block_lines(
     theme: &Theme,
     lines: &mut Vec<Line<'static>>,
 ) {
-    let count = laid.count();
+    let count = layout.count();
     if count == 0 {
         return;
     }
@@ -283,6 +284,6 @@ fn append_block_lines(
     let from = from.max(first) - first;
     let to = to.saturating_sub(first).min(count);
     if from < to {
-        laid.take(text, from, to, theme, lines);
+        layout.take(text, from, to, theme, lines);
     }
 }

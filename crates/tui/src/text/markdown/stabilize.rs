@@ -15,22 +15,22 @@ pub(super) fn stabilize(text: &str) -> Cow<'_, str> {
     let Some(leaf) = last_inline_start(shown) else {
         return Cow::Borrowed(shown);
     };
-    let (before, words) = shown.split_at(leaf);
-    if let Some(table) = complete_table_head(words) {
+    let (before, text) = shown.split_at(leaf);
+    if let Some(table) = complete_table_head(text) {
         return Cow::Owned(format!("{before}{table}"));
     }
-    match closed(words) {
-        Cow::Borrowed(words) => Cow::Borrowed(&shown[..leaf + words.len()]),
-        Cow::Owned(words) => Cow::Owned(format!("{before}{words}")),
+    match closed(text) {
+        Cow::Borrowed(text) => Cow::Borrowed(&shown[..leaf + text.len()]),
+        Cow::Owned(text) => Cow::Owned(format!("{before}{text}")),
     }
 }
 
 /// Drops an unfinished last line that consists of marks only: its meaning is still open.
 fn without_marker_line(text: &str) -> &str {
     let start = text.rfind('\n').map_or(0, |end| end + 1);
-    let is_marks = |letter: char| {
+    let is_marks = |character: char| {
         matches!(
-            letter,
+            character,
             '-' | '=' | '*' | '_' | '`' | '~' | '+' | '#' | '|' | ':' | '>' | ' ' | '\t'
         )
     };
@@ -59,12 +59,12 @@ fn last_inline_start(text: &str) -> Option<usize> {
 }
 
 /// Completes the head of a table with a delimiter row.
-fn complete_table_head(words: &str) -> Option<String> {
-    let mut lines = words.lines();
+fn complete_table_head(text: &str) -> Option<String> {
+    let mut lines = text.lines();
     let head = lines.next()?.trim_end();
     let is_below = |line: &str| {
         line.chars()
-            .all(|letter| matches!(letter, '|' | '-' | ':' | ' '))
+            .all(|character| matches!(character, '|' | '-' | ':' | ' '))
     };
     let is_begun = head.starts_with('|')
         && head.matches('|').count() > 1
@@ -80,17 +80,17 @@ fn complete_table_head(words: &str) -> Option<String> {
 }
 
 /// Closes open marks at the end, or drops marks without text after them.
-fn closed(words: &str) -> Cow<'_, str> {
-    let trimmed = words.trim_end();
+fn closed(text: &str) -> Cow<'_, str> {
+    let trimmed = text.trim_end();
     let mut open: Vec<&str> = Vec::new();
     let mut end = trimmed.len();
     let mut at = 0;
-    while let Some(letter) = trimmed[at..].chars().next() {
-        let run = run_length(&trimmed[at..], letter);
-        let marks = &trimmed[at..at + run * letter.len_utf8()];
+    while let Some(character) = trimmed[at..].chars().next() {
+        let run = run_length(&trimmed[at..], character);
+        let marks = &trimmed[at..at + run * character.len_utf8()];
         let after = at + marks.len();
         let is_last = after == trimmed.len();
-        match letter {
+        match character {
             '\\' => {
                 at += 1 + trimmed[at + 1..].chars().next().map_or(0, char::len_utf8);
                 continue;
@@ -109,16 +109,16 @@ fn closed(words: &str) -> Cow<'_, str> {
             '*' | '_' | '~' => {
                 let before = trimmed[..at].chars().next_back();
                 let next = trimmed[after..].chars().next();
-                let closes = before.is_some_and(|letter| !letter.is_whitespace());
-                let opens = next.is_some_and(|letter| !letter.is_whitespace())
+                let closes = before.is_some_and(|character| !character.is_whitespace());
+                let opens = next.is_some_and(|character| !character.is_whitespace())
                     && run < 4
-                    && !(letter == '~' && run == 1)
-                    && !(letter == '_' && before.is_some_and(char::is_alphanumeric));
+                    && !(character == '~' && run == 1)
+                    && !(character == '_' && before.is_some_and(char::is_alphanumeric));
                 match open.last() {
                     Some(last) if closes && *last == marks => {
                         open.pop();
                     }
-                    Some(last) if is_last && last.starts_with(letter) => end = at,
+                    Some(last) if is_last && last.starts_with(character) => end = at,
                     _ if opens => open.push(marks),
                     _ if is_last && before.is_none_or(char::is_whitespace) => end = at,
                     _ => {}
@@ -133,7 +133,7 @@ fn closed(words: &str) -> Cow<'_, str> {
         .rfind("](")
         .is_some_and(|link| !shown[link..].contains([')', ' ', '\n']));
     if open.is_empty() && !is_link_open {
-        return Cow::Borrowed(if end < trimmed.len() { shown } else { words });
+        return Cow::Borrowed(if end < trimmed.len() { shown } else { text });
     }
     let mut closed = shown.to_owned();
     if is_link_open {
@@ -143,8 +143,8 @@ fn closed(words: &str) -> Cow<'_, str> {
     Cow::Owned(closed)
 }
 
-fn run_length(text: &str, letter: char) -> usize {
-    text.chars().take_while(|next| *next == letter).count()
+fn run_length(text: &str, character: char) -> usize {
+    text.chars().take_while(|next| *next == character).count()
 }
 
 /// The distance to the end of the next run of exactly `length` backticks.

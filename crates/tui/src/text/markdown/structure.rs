@@ -15,7 +15,7 @@ pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkdownBlockKind {
     /// Any other block.
-    Words,
+    Prose,
     /// Fenced code.
     Fence,
     /// Link definitions.
@@ -37,7 +37,7 @@ pub(super) fn split_blocks(text: &str) -> Vec<MarkdownBlock> {
         let is_outermost = depth == 0;
         let kind = match &event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => MarkdownBlockKind::Fence,
-            _ => MarkdownBlockKind::Words,
+            _ => MarkdownBlockKind::Prose,
         };
         match event {
             Event::Start(_) => depth += 1,

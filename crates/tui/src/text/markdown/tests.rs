@@ -20,10 +20,10 @@ fn check(source: &str, expect: &str) {
 }
 
 #[test]
-fn words_have_styles() {
+fn inline_styles() {
     let source =
         "# One\n\nA **bold** and *soft* `code` ~~gone~~ [text](http://a.b) word.\n\n> quoted";
-    let page = |look| styled(&Markdown::new(source).lines(80, &Theme::new(look)));
+    let page = |scheme| styled(&Markdown::new(source).lines(80, &Theme::new(scheme)));
     insta::assert_snapshot!(page(ColourScheme::Dark), @r"
     {cyan bold underlined|One}
 
@@ -41,7 +41,7 @@ fn words_have_styles() {
 }
 
 #[test]
-fn lists_hang() {
+fn list_items_have_a_hanging_indent() {
     check("- one\n- two", "• one\n• two");
     check("- one\n\n- two", "• one\n\n• two");
     check(
@@ -77,7 +77,7 @@ fn links_show_where_they_lead() {
 }
 
 #[test]
-fn odd_things_are_shown_as_they_are() {
+fn unsupported_markdown_is_shown_as_written() {
     check("<div>\n  text\n</div>", "<div>\n  text\n</div>");
     check("a <b>bold</b> c<br>d", "a <b>bold</b> c\nd");
     check("$a_1 * b_2$ and $$c_1$$", "$a_1 * b_2$ and $$c_1$$");
@@ -121,7 +121,7 @@ fn tables_fit_the_page() {
 }
 
 #[test]
-fn names_of_controls_are_not_obeyed() {
+fn control_names_have_no_effect() {
     check("a &#27;[31m b", "a [31m b");
     check("x&#x202e;y&#155;31mz", "xy31mz");
     check("[a](http://x&#27;y)", "a (http://x)");
@@ -129,7 +129,7 @@ fn names_of_controls_are_not_obeyed() {
 }
 
 #[test]
-fn what_is_unfinished_is_calm() {
+fn unfinished_markup_does_not_flicker() {
     let check = |source: &str, expect: &str| {
         let mut markdown = Markdown::default();
         markdown.push(source);
@@ -156,7 +156,7 @@ fn what_is_unfinished_is_calm() {
 }
 
 #[test]
-fn the_end_is_shown_as_it_was_written() {
+fn the_end_of_a_whole_text_is_shown_as_written() {
     let mut markdown = Markdown::default();
     markdown.push("the glob **/*.rs");
     markdown.finish();
@@ -166,7 +166,7 @@ fn the_end_is_shown_as_it_was_written() {
 }
 
 #[test]
-fn parts_of_a_page_are_parts_of_the_whole() {
+fn line_ranges_match_the_whole_layout() {
     let theme = Theme::new(ColourScheme::Dark);
     let markdown = Markdown::new(DOCUMENT);
     let lines = markdown.lines(60, &theme);
@@ -185,7 +185,7 @@ fn parts_of_a_page_are_parts_of_the_whole() {
 }
 
 #[test]
-fn code_gets_its_colours_when_it_is_looked_at() {
+fn code_is_coloured_when_visible() {
     let theme = Theme {
         colours: Some(SyntaxColours::ready(&["rust"])),
         ..Theme::new(ColourScheme::Dark)
@@ -208,8 +208,8 @@ fn code_gets_its_colours_when_it_is_looked_at() {
         whole.lines().nth(3).unwrap()
     );
     let mut grown = Markdown::default();
-    for letter in source.chars() {
-        grown.push(&letter.to_string());
+    for character in source.chars() {
+        grown.push(&character.to_string());
         grown.line_count(40, &theme);
         grown.lines(40, &theme);
     }
@@ -217,7 +217,7 @@ fn code_gets_its_colours_when_it_is_looked_at() {
 }
 
 #[test]
-fn depth_has_no_end_but_the_room_has() {
+fn deep_nesting_fits_the_width() {
     let theme = Theme::new(ColourScheme::Dark);
     for deep in ["> ".repeat(3_000) + "x", "- ".repeat(1_000) + "x"] {
         let lines = Markdown::new(&deep).lines(30, &theme);

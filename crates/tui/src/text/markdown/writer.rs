@@ -25,7 +25,7 @@ pub(super) fn write_block(
     text: &str,
     width: u16,
     theme: &Theme,
-    memory: &mut CodeCache,
+    code_cache: &mut CodeCache,
 ) -> Vec<Line<'static>> {
     let events: Vec<Event<'_>> = Parser::new_ext(text, OPTIONS).collect();
     let items = count_items(&events);
@@ -36,12 +36,12 @@ pub(super) fn write_block(
             levels: Vec::new(),
         },
         theme,
-        memory,
+        code_cache,
         inline: InlineBuilder::new(theme),
         table: None,
         verbatim: None,
     };
-    writer.memory.begin();
+    writer.code_cache.begin();
     for (index, event) in events.iter().enumerate() {
         let next = events.get(index + 1);
         writer.event(event, next, items.get(&index).copied().unwrap_or(0));
@@ -77,7 +77,7 @@ fn count_items(events: &[Event<'_>]) -> HashMap<usize, u64> {
 struct BlockWriter<'a> {
     page: NestedLines,
     theme: &'a Theme,
-    memory: &'a mut CodeCache,
+    code_cache: &'a mut CodeCache,
     inline: InlineBuilder<'a>,
     table: Option<MarkdownTable>,
     /// Code or HTML that is being collected, with the language if it is code.
@@ -278,7 +278,7 @@ impl BlockWriter<'_> {
             .into_iter()
             .collect();
         lines.extend(
-            self.memory
+            self.code_cache
                 .code(&language, &text, room - indent, self.theme),
         );
         self.page.emit(

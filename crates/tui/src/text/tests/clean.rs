@@ -12,7 +12,7 @@ fn check(input: &str, expect: &str) {
 }
 
 #[test]
-fn sequences_go_whole() {
+fn escape_sequences_are_removed_whole() {
     check("a\u{1b}[31mred\u{1b}[0m b", "ared b");
     check("a\u{1b}[?25lb\u{1b}[2Jc\u{1b}[10;20Hd", "abcd");
     check("a\u{1b}[>4;2mb\u{1b}[!pc", "abc");
@@ -35,7 +35,7 @@ fn sequences_go_whole() {
 }
 
 #[test]
-fn an_unfinished_sequence_takes_its_line_at_most() {
+fn an_unfinished_sequence_removes_at_most_its_line() {
     check("a\u{1b}]0;title\nb", "a\nb");
     check("a\u{1b}Pdata\nb", "a\nb");
     check("a\u{1b}[31\nb", "a\nb");
@@ -46,7 +46,7 @@ fn an_unfinished_sequence_takes_its_line_at_most() {
 }
 
 #[test]
-fn of_a_line_that_was_written_over_the_last_is_seen() {
+fn overwritten_lines_show_their_last_content() {
     check("10%\r50%\r100%\n", "100%\n");
     check("one\r\ntwo\r\n", "one\ntwo\n");
     check("one\r\r\ntwo", "one\ntwo");
@@ -60,7 +60,7 @@ fn of_a_line_that_was_written_over_the_last_is_seen() {
 }
 
 #[test]
-fn controls_and_hidden_letters_go() {
+fn control_and_hidden_characters_are_removed() {
     check("a\u{0}b\u{7}c\u{b}d\u{c}e\u{7f}f\u{85}g", "abcdefg");
     check("a\u{202e}b\u{2066}c\u{2069}d\u{200e}e\u{61c}f", "abcdef");
     check("a\u{200b}b\u{feff}c\u{2060}d\u{ad}e", "abcde");
@@ -70,7 +70,7 @@ fn controls_and_hidden_letters_go() {
 }
 
 #[test]
-fn what_has_a_meaning_stays() {
+fn meaningful_invisible_characters_stay() {
     for text in [
         "plain\n\ttext",
         "naïve café — “quotes”",
@@ -86,7 +86,7 @@ fn what_has_a_meaning_stays() {
 }
 
 #[test]
-fn towers_of_marks_are_cut() {
+fn long_runs_of_combining_marks_are_cut() {
     let tower = format!("a{}b", "\u{301}".repeat(500));
     check(&tower, &format!("a{}b", "\u{301}".repeat(8)));
     check("\u{301}a\n\u{301}b", "a\nb");
@@ -96,7 +96,7 @@ fn towers_of_marks_are_cut() {
 }
 
 #[test]
-fn a_review_shows_what_is_hidden() {
+fn reveal_shows_hidden_characters() {
     assert_eq!(reveal("a\u{1b}[31mb\r\nc\rd\u{8}\u{7f}"), "a␛[31mb\nc␍d␈␡");
     assert_eq!(
         reveal("x\u{202e}y\u{200b}z\u{9b}"),
@@ -107,7 +107,7 @@ fn a_review_shows_what_is_hidden() {
 
 proptest! {
     #[test]
-    fn nothing_that_a_terminal_obeys_is_left(text in hostile(), cuts in cuts()) {
+    fn no_control_sequence_is_left(text in hostile(), cuts in cuts()) {
         let whole = clean(&text);
         assert_harmless(&whole, true);
         prop_assert_eq!(clean(&whole), whole.as_ref());
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn any_letters_at_all_are_made_harmless(text in any::<String>()) {
+    fn any_text_is_made_harmless(text in any::<String>()) {
         assert_harmless(&clean(&text), true);
     }
 

@@ -8,15 +8,15 @@ use super::{assert_safe, hostile, plain, styled};
 use crate::text::{Markdown, SyntaxColours, code_lines};
 use crate::theme::{ColourScheme, Theme};
 
-fn theme(look: ColourScheme, languages: &[&str]) -> Theme {
+fn theme(scheme: ColourScheme, languages: &[&str]) -> Theme {
     Theme {
         colours: Some(SyntaxColours::ready(languages)),
-        ..Theme::new(look)
+        ..Theme::new(scheme)
     }
 }
 
 #[test]
-fn parts_of_code_have_their_colours() {
+fn code_is_highlighted() {
     let code = "// note\nfn main() { let x: u32 = 1; print(\"hi\\n\"); }\n";
     let dark = theme(ColourScheme::Dark, &["rust", "main.rs", "data.json"]);
     insta::assert_snapshot!(styled(&code_lines(code, "rust", 80, &dark)), @r#"
@@ -40,7 +40,7 @@ fn parts_of_code_have_their_colours() {
 }
 
 #[test]
-fn languages_are_known_by_many_names() {
+fn languages_have_aliases() {
     let names = [
         "rs",
         "Rust",
@@ -124,7 +124,7 @@ fn very_long_code_is_plain() {
 }
 
 #[test]
-fn colours_come_from_behind_the_back() {
+fn colours_arrive_from_the_background_thread() {
     let (woken, wakes) = channel();
     let colours = SyntaxColours::start(move || woken.send(()).unwrap());
     let now = Theme {
@@ -185,7 +185,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn colours_change_no_letter_and_no_line(text in hostile(), width in 1..30_u16) {
+    fn colours_change_no_text(text in hostile(), width in 1..30_u16) {
         static COLOURS: std::sync::OnceLock<&SyntaxColours> = std::sync::OnceLock::new();
         let colours = COLOURS.get_or_init(|| SyntaxColours::ready(&["bash"]));
         let coloured = Theme { colours: Some(colours), ..Theme::new(ColourScheme::Dark) };

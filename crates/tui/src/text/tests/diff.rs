@@ -21,7 +21,7 @@ fn signs_and_colours_say_what_changed() {
 }
 
 #[test]
-fn words_that_changed_stand_out() {
+fn changed_words_stand_out() {
     check(
         60,
         "@@ -1 +1 @@\n-let count = items.len();\n+let total = items.len() + 1;\n",
@@ -38,7 +38,7 @@ fn words_that_changed_stand_out() {
 }
 
 #[test]
-fn lines_of_a_hunk_are_not_names_of_files() {
+fn hunk_lines_are_not_file_names() {
     check(
         40,
         "@@ -1,2 +1,2 @@\n--- a comment\n+++ more\n x\n",
@@ -59,7 +59,7 @@ fn long_lines_keep_a_column_for_the_sign() {
 }
 
 #[test]
-fn a_review_hides_nothing() {
+fn a_diff_hides_nothing() {
     let lines = diff_lines(
         "@@ -0,0 +1 @@\n+evil\rgood\u{1b}]0;x\n",
         40,
@@ -71,8 +71,8 @@ fn a_review_hides_nothing() {
 proptest! {
     #[test]
     fn any_diff_is_safe(text in hostile(), width in 0..30_u16) {
-        for look in [ColourScheme::Dark, ColourScheme::Plain] {
-            assert_safe(&diff_lines(&text, width, &Theme::new(look)), width);
+        for scheme in [ColourScheme::Dark, ColourScheme::Plain] {
+            assert_safe(&diff_lines(&text, width, &Theme::new(scheme)), width);
         }
     }
 }

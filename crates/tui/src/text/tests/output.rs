@@ -7,8 +7,8 @@ use super::{assert_safe, hostile, plain, styled};
 use crate::text::output_lines;
 use crate::theme::{ColourScheme, Theme};
 
-fn check(look: ColourScheme, input: &str, expect: &str) {
-    let lines = output_lines(input, 40, Style::new(), &Theme::new(look));
+fn check(scheme: ColourScheme, input: &str, expect: &str) {
+    let lines = output_lines(input, 40, Style::new(), &Theme::new(scheme));
     assert_eq!(styled(&lines), expect, "{input:?}");
 }
 
@@ -64,7 +64,7 @@ fn without_colours_there_are_no_styles() {
 }
 
 #[test]
-fn lines_are_what_one_would_see_at_the_end() {
+fn carriage_returns_overwrite_the_line() {
     let check = |input, expect: &str| {
         let lines = output_lines(input, 10, Style::new(), &Theme::new(ColourScheme::Dark));
         assert_eq!(plain(&lines), expect, "{input:?}");
@@ -81,8 +81,8 @@ fn lines_are_what_one_would_see_at_the_end() {
 proptest! {
     #[test]
     fn any_output_is_safe(text in hostile(), width in 0..40_u16) {
-        for look in [ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain] {
-            let theme = Theme::new(look);
+        for scheme in [ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain] {
+            let theme = Theme::new(scheme);
             assert_safe(&output_lines(&text, width, theme.dim, &theme), width);
         }
     }

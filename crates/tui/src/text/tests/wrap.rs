@@ -50,7 +50,7 @@ fn code_breaks_anywhere() {
 }
 
 #[test]
-fn what_follows_the_first_line_is_indented() {
+fn continuation_lines_are_indented() {
     let line = Line::from("one two three four");
     assert_eq!(
         plain(&wrap_words(&line, 10, "  ")),
@@ -64,7 +64,7 @@ fn what_follows_the_first_line_is_indented() {
 }
 
 #[test]
-fn styles_stay_with_their_letters() {
+fn styles_stay_with_their_characters() {
     let red = Style::new().fg(Color::Red);
     let line = Line::from(vec![
         Span::raw("one "),
@@ -94,7 +94,7 @@ fn text_is_cut_to_fit() {
 
 proptest! {
     #[test]
-    fn no_line_is_wider_and_no_letter_is_lost(text in hostile(), width in 0..30_u16) {
+    fn wrapping_keeps_the_width_and_all_characters(text in hostile(), width in 0..30_u16) {
         let cleaned = clean(&text);
         for line in cleaned.lines() {
             let line = Line::from(line.replace('\t', " "));
@@ -104,9 +104,9 @@ proptest! {
                 assert_safe(&by_words, width);
                 assert_safe(&by_letters, width);
                 if width > 12 {
-                    let letters = |text: String| text.replace([' ', '\n'], "");
-                    prop_assert_eq!(letters(plain(&by_words)), letters(line.to_string()));
-                    prop_assert_eq!(letters(plain(&by_letters)), letters(line.to_string()));
+                    let characters = |text: String| text.replace([' ', '\n'], "");
+                    prop_assert_eq!(characters(plain(&by_words)), characters(line.to_string()));
+                    prop_assert_eq!(characters(plain(&by_letters)), characters(line.to_string()));
                 }
             }
             let fitting = fit(&line.to_string(), usize::from(width));

@@ -73,12 +73,14 @@ pub(super) fn outcome(outcome: &Outcome, millis: u64) -> Option<TranscriptEntry>
 /// Notes the files that an undo would not restore. The user should know before it matters, and once
 /// per file.
 pub(super) fn skipped(log: &mut EntryLog, skipped: &BTreeMap<String, String>) {
-    let told = &mut log.story.told;
-    let mut news = skipped.iter().filter(|(path, _)| !told.contains(*path));
-    let Some((path, why)) = news.next() else {
+    let reported_files = &mut log.state.reported_files;
+    let mut unreported = skipped
+        .iter()
+        .filter(|(path, _)| !reported_files.contains(*path));
+    let Some((path, why)) = unreported.next() else {
         return;
     };
-    let more = match news.count() {
+    let more = match unreported.count() {
         0 => String::new(),
         more => format!(", and {} more", crate::amount::count(more as u64)),
     };
@@ -87,7 +89,7 @@ pub(super) fn skipped(log: &mut EntryLog, skipped: &BTreeMap<String, String>) {
         one_line(path),
         one_line(why)
     );
-    told.extend(skipped.keys().cloned());
+    reported_files.extend(skipped.keys().cloned());
     log.push(TranscriptEntry::note(text, NoteTone::Plain));
 }
 

@@ -13,7 +13,7 @@ use crate::transcript::log::EntryLog;
 
 /// A part of a complete reply.
 enum ReplyPart<'a> {
-    Words(String),
+    Text(String),
     Thinking(String),
     /// Redacted thinking, readable only by the provider.
     Sealed,
@@ -24,24 +24,24 @@ enum ReplyPart<'a> {
     },
 }
 
-pub(super) fn words(log: &mut EntryLog, text: &str, now: Timestamp) {
+pub(super) fn append_text(log: &mut EntryLog, text: &str, now: Timestamp) {
     match last_partial(log) {
-        Some((index, TranscriptEntry::Words { .. })) => log.change(index, |entry| {
-            if let TranscriptEntry::Words { text: words, .. } = entry {
-                words.push_str(text);
+        Some((index, TranscriptEntry::Reply { .. })) => log.change(index, |entry| {
+            if let TranscriptEntry::Reply { text: reply, .. } = entry {
+                reply.push_str(text);
             }
         }),
         _ => {
-            let words = TranscriptEntry::Words {
+            let reply = TranscriptEntry::Reply {
                 text: text.to_owned(),
                 is_whole: false,
             };
-            push_partial(log, words, now);
+            push_partial(log, reply, now);
         }
     }
 }
 
-pub(super) fn thinking(log: &mut EntryLog, text: &str, now: Timestamp) {
+pub(super) fn append_thinking(log: &mut EntryLog, text: &str, now: Timestamp) {
     let cleaned = clean(text);
     match last_partial(log) {
         Some((index, TranscriptEntry::Thinking(_))) => log.change(index, |entry| {
@@ -52,7 +52,7 @@ pub(super) fn thinking(log: &mut EntryLog, text: &str, now: Timestamp) {
         _ => {
             let thinking = ThinkingEntry {
                 text: cleaned.into_owned(),
-                begun: Some(now),
+                started_at: Some(now),
                 millis: None,
                 is_over: false,
             };
@@ -61,14 +61,20 @@ pub(super) fn thinking(log: &mut EntryLog, text: &str, now: Timestamp) {
     }
 }
 
-pub(super) fn input(log: &mut EntryLog, id: &CallId, name: &str, json: &str, now: Timestamp) {
+pub(super) fn append_input(
+    log: &mut EntryLog,
+    id: &CallId,
+    name: &str,
+    json: &str,
+    now: Timestamp,
+) {
     let is_it = |entry: Option<&TranscriptEntry>| matches!(entry, Some(TranscriptEntry::Call(call)) if call.id == *id);
-    let known = log.story.partial.iter().copied();
+    let known = log.state.partial.iter().copied();
     let known = known.rev().find(|index| is_it(log.entry(*index)));
     let index = known.unwrap_or_else(|| {
         end_thinking(log, now);
         let index = push_call(log, CallEntry::written(id, name));
-        log.story.partial.push(index);
+        log.state.partial.push(index);
         index
     });
     change_call(log, index, |call| call.write(json));
@@ -79,16 +85,20 @@ pub(super) fn complete_reply(log: &mut EntryLog, content: &[Block], now: Timesta
     end_thinking(log, now);
     remove_retry_note(log);
     let parts = parts(content);
-    let places = places(log, &parts);
+    let entries = entries(log, &parts);
     // Remove calls of earlier replies that never ended, and pieces that the complete reply does not
     // have.
-    let partial = std::mem::take(&mut log.story.partial);
-    let is_kept = |index: &usize| places.as_ref().is_some_and(|places| places.contains(index));
+    let partial = std::mem::take(&mut log.state.partial);
+    let is_kept = |index: &usize| {
+        entries
+            .as_ref()
+            .is_some_and(|entries| entries.contains(index))
+    };
     for index in partial.iter().copied().filter(|index| !is_kept(index)) {
         remove_entry(log, index);
     }
-    for (place, part) in parts.into_iter().enumerate() {
-        match places.as_ref().map(|places| places[place]) {
+    for (index, part) in parts.into_iter().enumerate() {
+        match entries.as_ref().map(|entries| entries[index]) {
             Some(index) => replace_partial(log, index, part),
             None => push_part(log, part),
         }
@@ -97,7 +107,7 @@ pub(super) fn complete_reply(log: &mut EntryLog, content: &[Block], now: Timesta
 
 /// Drops the pieces received so far.
 pub(super) fn drop_partial(log: &mut EntryLog) {
-    for index in std::mem::take(&mut log.story.partial) {
+    for index in std::mem::take(&mut log.state.partial) {
         remove_entry(log, index);
     }
 }
@@ -110,16 +120,16 @@ pub(super) fn note_retry(log: &mut EntryLog, wait_ms: u64, reason: &str) {
         amount::duration_text(wait_ms)
     );
     let entry = TranscriptEntry::note(text, NoteTone::Warning);
-    match log.story.retry {
+    match log.state.retry {
         Some(index) => log.change(index, |old| *old = entry),
-        None => log.story.retry = Some(log.push(entry)),
+        None => log.state.retry = Some(log.push(entry)),
     }
 }
 
 /// Removes the note about a retry: the request succeeded, or the end of the turn reports the
 /// failure.
 pub(super) fn remove_retry_note(log: &mut EntryLog) {
-    if let Some(index) = log.story.retry.take() {
+    if let Some(index) = log.state.retry.take() {
         remove_entry(log, index);
     }
 }
@@ -127,24 +137,24 @@ pub(super) fn remove_retry_note(log: &mut EntryLog) {
 fn remove_entry(log: &mut EntryLog, index: usize) {
     if let Some(TranscriptEntry::Call(call)) = log.entry(index) {
         let id = call.id.clone();
-        if log.story.calls.get(&id) == Some(&index) {
-            log.story.calls.remove(&id);
+        if log.state.calls.get(&id) == Some(&index) {
+            log.state.calls.remove(&id);
         }
-        log.story.open_calls.retain(|open| *open != index);
+        log.state.open_calls.retain(|open| *open != index);
     }
     log.change(index, |entry| *entry = TranscriptEntry::Gone);
 }
 
 /// The latest piece.
 fn last_partial(log: &EntryLog) -> Option<(usize, &TranscriptEntry)> {
-    let index = *log.story.partial.last()?;
+    let index = *log.state.partial.last()?;
     Some((index, log.entry(index)?))
 }
 
 fn push_partial(log: &mut EntryLog, entry: TranscriptEntry, now: Timestamp) {
     end_thinking(log, now);
     let index = log.push(entry);
-    log.story.partial.push(index);
+    log.state.partial.push(index);
 }
 
 fn end_thinking(log: &mut EntryLog, now: Timestamp) {
@@ -154,7 +164,9 @@ fn end_thinking(log: &mut EntryLog, now: Timestamp) {
         log.change(index, |entry| {
             if let TranscriptEntry::Thinking(thinking) = entry {
                 thinking.is_over = true;
-                thinking.millis = thinking.begun.map(|begun| millis_between(begun, now));
+                thinking.millis = thinking
+                    .started_at
+                    .map(|started_at| millis_between(started_at, now));
             }
         });
     }
@@ -165,8 +177,8 @@ fn parts(content: &[Block]) -> Vec<ReplyPart<'_>> {
     let mut parts: Vec<ReplyPart<'_>> = Vec::new();
     for block in content {
         match (block, parts.last_mut()) {
-            (Block::Text { text, .. }, Some(ReplyPart::Words(words))) => words.push_str(text),
-            (Block::Text { text, .. }, _) => parts.push(ReplyPart::Words(text.clone())),
+            (Block::Text { text, .. }, Some(ReplyPart::Text(reply))) => reply.push_str(text),
+            (Block::Text { text, .. }, _) => parts.push(ReplyPart::Text(text.clone())),
             (Block::Thinking { thinking, .. }, Some(ReplyPart::Thinking(all))) => {
                 all.push_str(thinking);
             }
@@ -182,19 +194,19 @@ fn parts(content: &[Block]) -> Vec<ReplyPart<'_>> {
         }
     }
     parts.retain(|part| match part {
-        ReplyPart::Words(text) | ReplyPart::Thinking(text) => !text.trim().is_empty(),
+        ReplyPart::Text(text) | ReplyPart::Thinking(text) => !text.trim().is_empty(),
         _ => true,
     });
     parts
 }
 
 /// The entries of all parts, if each part has pieces, in this order.
-fn places(log: &EntryLog, parts: &[ReplyPart<'_>]) -> Option<Vec<usize>> {
-    let mut pieces = log.story.partial.iter().copied();
-    let mut places = Vec::new();
+fn entries(log: &EntryLog, parts: &[ReplyPart<'_>]) -> Option<Vec<usize>> {
+    let mut pieces = log.state.partial.iter().copied();
+    let mut entries = Vec::new();
     for part in parts {
-        places.push(pieces.find(|index| match (part, log.entry(*index)) {
-            (ReplyPart::Words(_), Some(TranscriptEntry::Words { text, .. })) => {
+        entries.push(pieces.find(|index| match (part, log.entry(*index)) {
+            (ReplyPart::Text(_), Some(TranscriptEntry::Reply { text, .. })) => {
                 !text.trim().is_empty()
             }
             (ReplyPart::Thinking(_), Some(TranscriptEntry::Thinking(_))) => true,
@@ -202,13 +214,13 @@ fn places(log: &EntryLog, parts: &[ReplyPart<'_>]) -> Option<Vec<usize>> {
             _ => false,
         })?);
     }
-    Some(places)
+    Some(entries)
 }
 
 fn replace_partial(log: &mut EntryLog, index: usize, part: ReplyPart<'_>) {
     match part {
-        ReplyPart::Words(whole) => log.change(index, |entry| {
-            if let TranscriptEntry::Words { text, is_whole } = entry {
+        ReplyPart::Text(whole) => log.change(index, |entry| {
+            if let TranscriptEntry::Reply { text, is_whole } = entry {
                 *is_whole = true;
                 if *text != whole {
                     *text = whole;
@@ -230,8 +242,8 @@ fn replace_partial(log: &mut EntryLog, index: usize, part: ReplyPart<'_>) {
 
 fn push_part(log: &mut EntryLog, part: ReplyPart<'_>) {
     match part {
-        ReplyPart::Words(text) => {
-            log.push(TranscriptEntry::Words {
+        ReplyPart::Text(text) => {
+            log.push(TranscriptEntry::Reply {
                 text,
                 is_whole: true,
             });
@@ -249,7 +261,7 @@ fn push_part(log: &mut EntryLog, part: ReplyPart<'_>) {
 fn push_thinking(log: &mut EntryLog, text: &str) {
     log.push(TranscriptEntry::Thinking(ThinkingEntry {
         text: clean(text).into_owned(),
-        begun: None,
+        started_at: None,
         millis: None,
         is_over: true,
     }));

@@ -31,12 +31,12 @@ pub(super) fn apply_undo(log: &mut EntryLog, event: &EventKind) {
         left: single_line_names(left),
     });
     // The entry belongs to the turn before, so that undoing that one hides it too.
-    log.story.turn = turn.saturating_sub(1);
-    log.set_turn(undo, log.story.turn);
+    log.state.turn = turn.saturating_sub(1);
+    log.set_turn(undo, log.state.turn);
     for index in hidden {
         log.hide(index, Some(undo));
     }
-    log.story.undone.push(undo);
+    log.state.undone.push(undo);
 }
 
 pub(super) fn apply_redo(log: &mut EntryLog, event: &EventKind) {
@@ -51,7 +51,7 @@ pub(super) fn apply_redo(log: &mut EntryLog, event: &EventKind) {
         return;
     };
     close_turn(log);
-    if let Some(undo) = log.story.undone.pop() {
+    if let Some(undo) = log.state.undone.pop() {
         for index in 0..undo {
             if log.get(index).and_then(|item| item.hidden_by) == Some(undo) {
                 log.hide(index, None);
@@ -59,7 +59,7 @@ pub(super) fn apply_redo(log: &mut EntryLog, event: &EventKind) {
         }
         log.change(undo, |entry| *entry = TranscriptEntry::Gone);
     }
-    log.story.turn = *turn;
+    log.state.turn = *turn;
     let files = files(*restored, *removed);
     let text = format!("turn {turn} counts again{files}");
     log.push(TranscriptEntry::note(text, NoteTone::Plain));

@@ -9,14 +9,14 @@ use crate::transcript::amount;
 use crate::transcript::call::{CallEntry, CallEntryState};
 use crate::transcript::input::Input;
 
-/// The last lines of what a command printed.
-const PRINTED: usize = 3;
-/// The last lines of what goes on in the background.
-const BACKGROUND: usize = 3;
-/// The first lines of what was changed.
-const CHANGED: usize = 12;
+/// Last lines shown of the output of a command.
+const MAX_OUTPUT_LINES: usize = 3;
+/// Last lines shown of the output of a background job.
+const MAX_BACKGROUND_LINES: usize = 3;
+/// First lines shown of a diff.
+const MAX_CHANGED_LINES: usize = 12;
 
-/// What it was asked, what it did, all that it printed.
+/// An open call: its input, its changes and its whole output.
 pub(super) fn open<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     match &call.input {
         Input::Part { .. } | Input::Nothing => {}
@@ -24,11 +24,11 @@ pub(super) fn open<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
             list.body(text, TextForm::Code(language), TextExtent::All);
         }
         Input::Plan(_) => plan(list, call),
-        // What an edit was to do is seen in what it did.
+        // The changes show it.
         Input::Json(_) if !call.changes.is_empty() => {}
         Input::Json(json) => list.body(json, TextForm::Code("json"), TextExtent::All),
     }
-    // A new file is its content.
+    // The input of a new file already shows its content.
     if !matches!(call.input, Input::Text { .. }) || call.tally.1 > 0 {
         for change in &call.changes {
             if call.changes.len() > 1 {
@@ -39,8 +39,8 @@ pub(super) fn open<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
             }
         }
     }
-    let is_told = matches!(call.input, Input::Plan(_)) && !call.has_failed();
-    if !call.output.trim().is_empty() && !is_told {
+    let is_plan = matches!(call.input, Input::Plan(_)) && !call.has_failed();
+    if !call.output.trim().is_empty() && !is_plan {
         list.body(&call.output, TextForm::Output, TextExtent::All);
     }
     if let Some(kept) = &call.kept {
@@ -51,7 +51,7 @@ pub(super) fn open<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     background(list, call);
 }
 
-/// What is worth seeing of it at a glance.
+/// A closed call: the most useful lines.
 pub(super) fn closed<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     match call.state {
         CallEntryState::Written | CallEntryState::Waiting => {}
@@ -67,14 +67,26 @@ pub(super) fn closed<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
         CallEntryState::Ended { .. } if !call.changes.is_empty() => changes(list, call),
         CallEntryState::Ended { is_error, .. } => match call.summary.output {
             _ if call.printed().trim().is_empty() => {}
-            // Its tail goes on from there.
-            ShownOutput::Command if call.goes_on() && has_tail(call) => {}
+            // The output of the background job continues it.
+            ShownOutput::Command if call.is_in_background() && has_tail(call) => {}
             ShownOutput::Command => {
-                list.body(call.printed(), TextForm::Output, TextExtent::Last(PRINTED));
+                list.body(
+                    call.printed(),
+                    TextForm::Output,
+                    TextExtent::Last(MAX_OUTPUT_LINES),
+                );
             }
-            _ if is_error => list.body(&call.output, TextForm::Error, TextExtent::First(PRINTED)),
+            _ if is_error => list.body(
+                &call.output,
+                TextForm::Error,
+                TextExtent::First(MAX_OUTPUT_LINES),
+            ),
             ShownOutput::Text | ShownOutput::Image | ShownOutput::Rich => {
-                list.body(&call.output, TextForm::Output, TextExtent::Last(PRINTED));
+                list.body(
+                    &call.output,
+                    TextForm::Output,
+                    TextExtent::Last(MAX_OUTPUT_LINES),
+                );
             }
             ShownOutput::Nothing | ShownOutput::Diff | ShownOutput::Plan => {}
         },
@@ -82,15 +94,15 @@ pub(super) fn closed<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     background(list, call);
 }
 
-/// The beginning of what was changed.
+/// The first lines of the diffs.
 fn changes<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
-    let mut room = CHANGED;
+    let mut room = MAX_CHANGED_LINES;
     let mut left = 0;
     for (change, lines) in call.changes.iter().zip(&call.lengths) {
         let Some(diff) = &change.diff else {
             continue;
         };
-        // Of a new file, it goes without saying that it begins at its beginning.
+        // The first hunk header of a new file says nothing.
         let (diff, lines) = match diff.split_once('\n') {
             Some((first, rest)) if first.starts_with("@@ -0,0 ") => (rest, lines - 1),
             _ => (diff.as_str(), *lines),
@@ -99,7 +111,7 @@ fn changes<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
             if call.changes.len() > 1 {
                 list.push_remark(change.path.clone());
             }
-            // One line more takes no more room than the words that say so.
+            // A last line takes no more room than a remark about it.
             let shown = if lines == room + 1 {
                 lines
             } else {
@@ -117,7 +129,7 @@ fn changes<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     }
 }
 
-/// What stands of it in the text, one step a line, is for search; it is drawn as a list.
+/// The steps of a plan. The text is only for search; the section is drawn as a list.
 fn plan<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     let Input::Plan(steps) = &call.input else {
         return;
@@ -133,7 +145,7 @@ fn plan<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
     );
 }
 
-/// Something of what goes on can be seen.
+/// Whether a running background job has output to show.
 fn has_tail(call: &CallEntry) -> bool {
     let job = call.background.as_ref();
     job.is_some_and(|job| !job.tail.trim().is_empty() && job.ending.is_none())
@@ -144,11 +156,15 @@ fn background<'a>(list: &mut SectionList<'a>, call: &'a CallEntry) {
         return;
     };
     if has_tail(call) {
-        list.body(&job.tail, TextForm::Output, TextExtent::Last(BACKGROUND));
+        list.body(
+            &job.tail,
+            TextForm::Output,
+            TextExtent::Last(MAX_BACKGROUND_LINES),
+        );
     }
     match &job.ending {
-        // The line above says so.
-        None if call.goes_on() => {}
+        // The title says so.
+        None if call.is_in_background() => {}
         None => list.push_remark(format!("job {} goes on", job.job)),
         Some(ending) => list.push_remark(format!("job {} is over: {ending}", job.job)),
     }

@@ -6,21 +6,23 @@ use protocol::{Block, Checkpoint, EventKind};
 use ratatui::style::Modifier;
 use serde_json::json;
 
-use super::{bash, call_reply, ended, lines, lived, page, said, seen, strip_bars, words};
+use super::{
+    bash, call_reply, ended, lines, page, reply, reply_of, strip_bars, transcript_of, visible_lines,
+};
 use crate::samples::{call, edit, event, tool_ended, turn};
 use crate::theme::{ColourScheme, Theme};
 
 #[test]
-fn choosing_begins_at_the_last_that_opens() {
-    let mut page = lived(&[
+fn selection_starts_at_the_last_entry_that_opens() {
+    let mut page = transcript_of(&[
         turn(1, "go"),
         bash("a", "make"),
         ended("a", "bash", "done\nexit code: 0", false),
-        words("Made."),
+        reply("Made."),
     ]);
     assert_eq!(page.selected(), None);
     page.select(-1);
-    let view = seen(&mut page, 40, 20).join("\n");
+    let view = visible_lines(&mut page, 40, 20).join("\n");
     let expect = "
         |> go
         |
@@ -30,7 +32,7 @@ fn choosing_begins_at_the_last_that_opens() {
         |  Made.";
     assert_eq!(view, strip_bars(expect));
     page.toggle_selected();
-    let view = seen(&mut page, 40, 20).join("\n");
+    let view = visible_lines(&mut page, 40, 20).join("\n");
     let expect = "
         |> go
         |
@@ -57,56 +59,56 @@ fn choosing_begins_at_the_last_that_opens() {
 }
 
 #[test]
-fn what_is_chosen_comes_into_view() {
+fn the_selected_entry_is_scrolled_into_view() {
     let events: Vec<_> = (1..=50)
         .map(|number| turn(number, &format!("prompt {number}")))
         .collect();
-    let mut page = lived(&events);
-    seen(&mut page, 40, 9);
+    let mut page = transcript_of(&events);
+    visible_lines(&mut page, 40, 9);
     page.select(-1);
     for number in (1..50).rev() {
         page.select(-1);
-        let view = seen(&mut page, 40, 9);
+        let view = visible_lines(&mut page, 40, 9);
         assert!(view.contains(&format!("▸ prompt {number}")), "{view:?}");
     }
     for number in 2..=50 {
         page.select(1);
-        let view = seen(&mut page, 40, 9);
+        let view = visible_lines(&mut page, 40, 9);
         assert!(view.contains(&format!("▸ prompt {number}")), "{view:?}");
     }
     assert!(page.is_following());
 }
 
 #[test]
-fn opening_keeps_the_line_that_was_clicked() {
+fn opening_keeps_the_clicked_line_in_place() {
     let mut events = vec![bash("a", "seq"), ended("a", "bash", &lines(500), false)];
     events.extend((1..=4).map(|number| turn(number, "hay")));
-    let mut page = lived(&events);
-    let before = seen(&mut page, 40, 12);
+    let mut page = transcript_of(&events);
+    let before = visible_lines(&mut page, 40, 12);
     let row = before
         .iter()
         .position(|line| line.starts_with('✓'))
         .unwrap();
     assert!(page.click(row as u16));
-    let after = seen(&mut page, 40, 12);
+    let after = visible_lines(&mut page, 40, 12);
     assert_eq!(after[row], before[row]);
     assert_eq!(after[row + 1], "  │ line 1");
     assert!(!page.is_following());
 
     // Closed from far down, its first line is scrolled back into view.
     page.scroll(300);
-    seen(&mut page, 40, 12);
+    visible_lines(&mut page, 40, 12);
     assert!(page.click(3));
-    assert_eq!(seen(&mut page, 40, 12), before);
+    assert_eq!(visible_lines(&mut page, 40, 12), before);
     assert!(!page.click(11), "a prompt of one line does not open");
     assert!(!page.click(500));
 }
 
 #[test]
-fn calls_show_what_they_were_asked_when_they_are_open() {
+fn open_calls_show_their_input() {
     let content = "def f():\n    return 1\n";
-    let mut transcript = lived(&[
-        said(vec![
+    let mut transcript = transcript_of(&[
+        reply_of(vec![
             Block::Thinking {
                 thinking: "deep".into(),
                 signature: String::new(),
@@ -152,9 +154,9 @@ fn calls_show_what_they_were_asked_when_they_are_open() {
 }
 
 #[test]
-fn diffs_and_replies_are_handed_out() {
-    let mut page = lived(&[
-        words("First."),
+fn diffs_and_the_last_reply_are_returned() {
+    let mut page = transcript_of(&[
+        reply("First."),
         call_reply("a", "edit_file", json!({"path": "src/parser.rs"})),
         tool_ended("a", "edit_file", "edited", vec![edit()]),
     ]);
@@ -166,16 +168,16 @@ fn diffs_and_replies_are_handed_out() {
         diff.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -10,5"),
         "{diff}"
     );
-    page.apply(&event(words("Second.")));
+    page.apply(&event(reply("Second.")));
     assert_eq!(page.last_reply(), Some("Second."));
 }
 
 #[test]
-fn turns_that_were_taken_back_can_still_be_read() {
-    let mut transcript = lived(&[
+fn undone_turns_can_still_be_read() {
+    let mut transcript = transcript_of(&[
         turn(1, "one"),
         turn(2, "two"),
-        words("Second."),
+        reply("Second."),
         EventKind::Undone {
             turn: 2,
             checkpoint: Checkpoint {
@@ -218,18 +220,18 @@ fn turns_that_were_taken_back_can_still_be_read() {
 }
 
 #[test]
-fn closing_what_was_found_does_not_lose_the_place() {
-    let mut page = lived(&[
+fn closing_a_match_keeps_the_search_position() {
+    let mut page = transcript_of(&[
         bash("a", "seq"),
         ended("a", "bash", &(lines(50) + "needle\nexit code: 0"), false),
     ]);
     assert_eq!(page.search("needle"), 1);
-    seen(&mut page, 40, 12);
+    visible_lines(&mut page, 40, 12);
     page.toggle_all_calls();
     page.toggle_all_calls();
-    let view = seen(&mut page, 40, 12);
+    let view = visible_lines(&mut page, 40, 12);
     assert_eq!(view[0], "✓ $ seq · 2.3 s");
     assert_eq!(page.match_position(), Some((1, 1)));
     page.next_match(1);
-    assert!(seen(&mut page, 40, 12).contains(&"  │ needle".to_owned()));
+    assert!(visible_lines(&mut page, 40, 12).contains(&"  │ needle".to_owned()));
 }

@@ -3,7 +3,10 @@
 use protocol::{Block, CallId, EventKind, Outcome};
 use serde_json::json;
 
-use super::{call_reply, ended, lived, over, page, printed, said, started, text, thinking, words};
+use super::{
+    call_reply, ended, page, printed, reply, reply_of, started, text, thinking, transcript_of,
+    turn_ended,
+};
 use crate::samples::{call, tool_started, turn, working_end, working_turn};
 
 fn check(events: &[EventKind]) {
@@ -13,7 +16,7 @@ fn check(events: &[EventKind]) {
         .cloned()
         .collect();
     assert!(stored.len() < events.len(), "something is not stored");
-    let (mut before, mut after) = (lived(events), lived(&stored));
+    let (mut before, mut after) = (transcript_of(events), transcript_of(&stored));
     assert_eq!(page(&mut before), page(&mut after));
     before.toggle_all_calls();
     after.toggle_all_calls();
@@ -75,32 +78,32 @@ fn a_reply_in_pieces() {
         input_delta("a", "write_file", "{\"path\":\"a.py\","),
         input_delta("a", "write_file", "\"content\":\"print(1)\\n\"}"),
         input_delta("b", "bash", "{\"command\":"),
-        said(content),
+        reply_of(content),
         started("b", "python3 a.py"),
         printed("b", "1\n"),
         ended("b", "bash", "1\nexit code: 0", false),
         ended("a", "write_file", "created", false),
         text("Done"),
-        words("Done."),
-        over(1, Outcome::Done),
+        reply("Done."),
+        turn_ended(1, Outcome::Done),
     ]);
 }
 
 #[test]
-fn a_turn_that_is_cut_short() {
+fn an_interrupted_turn() {
     check(&[
         turn(1, "go"),
         thinking("I was about to"),
         text("Half a wo"),
         input_delta("a", "bash", "{\"comm"),
-        words("Half a wo"),
-        over(1, Outcome::Interrupted),
+        reply("Half a wo"),
+        turn_ended(1, Outcome::Interrupted),
         turn(2, "again"),
         thinking("nothing came of this"),
-        over(2, Outcome::Interrupted),
+        turn_ended(2, Outcome::Interrupted),
         turn(3, "again"),
         call_reply("b", "fetch", json!({"url": "http://x"})),
         tool_started("b", "fetch", json!({"url": "http://x"})),
-        over(3, Outcome::Interrupted),
+        turn_ended(3, Outcome::Interrupted),
     ]);
 }

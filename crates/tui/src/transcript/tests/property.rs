@@ -9,8 +9,8 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-use super::over;
-use crate::samples::{began, event, turn};
+use super::turn_ended;
+use crate::samples::{event, start_time, turn};
 use crate::theme::{ColourScheme, Theme};
 use crate::transcript::{NoteTone, Transcript};
 
@@ -197,7 +197,7 @@ fn event_kind() -> impl Strategy<Value = EventKind> {
                     job: 1,
                     call,
                     command: tail.clone(),
-                    since: began(),
+                    since: start_time(),
                     tail,
                     ending,
                 }],
@@ -205,7 +205,7 @@ fn event_kind() -> impl Strategy<Value = EventKind> {
         }),
         1 => Just(EventKind::Background { jobs: Vec::new() }),
         1 => (0..4u32, hostile())
-            .prop_map(|(turn, reason)| over(turn, Outcome::Failed { reason })),
+            .prop_map(|(turn, reason)| turn_ended(turn, Outcome::Failed { reason })),
         1 => (0..4u32, hostile()).prop_map(|(turn, path)| EventKind::Undone {
             turn,
             checkpoint: checkpoint(String::new()),
@@ -227,7 +227,7 @@ fn size() -> impl Strategy<Value = u16> {
     prop_oneof![Just(0), Just(1), Just(2), 3..30u16, 30..300u16]
 }
 
-fn look() -> impl Strategy<Value = ColourScheme> {
+fn scheme() -> impl Strategy<Value = ColourScheme> {
     prop_oneof![
         Just(ColourScheme::Dark),
         Just(ColourScheme::Light),
@@ -252,14 +252,14 @@ fn action() -> impl Strategy<Value = UserAction> {
         2 => prop_oneof!["[a-e世é]{0,2}", hostile()].prop_map(UserAction::Search),
         2 => (-2..3i32).prop_map(UserAction::Next),
         1 => Just(UserAction::ClearSearch),
-        6 => (size(), size(), look()).prop_map(|(width, height, look)| {
-            UserAction::Draw(width, height, look)
+        6 => (size(), size(), scheme()).prop_map(|(width, height, scheme)| {
+            UserAction::Draw(width, height, scheme)
         }),
     ]
 }
 
-fn draw(transcript: &mut Transcript, width: u16, height: u16, look: ColourScheme) {
-    transcript.arrange(width, height, &Theme::new(look));
+fn draw(transcript: &mut Transcript, width: u16, height: u16, scheme: ColourScheme) {
+    transcript.arrange(width, height, &Theme::new(scheme));
     assert!(transcript.visible().len() <= usize::from(height));
     for line in transcript.visible() {
         assert!(line.width() <= usize::from(width), "{width}: {line:?}");
@@ -288,10 +288,10 @@ fn run_action(transcript: &mut Transcript, action: &UserAction) {
         UserAction::ToggleCalls => transcript.toggle_all_calls(),
         UserAction::ToggleThinking => transcript.toggle_thinking(),
         UserAction::Click(row) => drop(transcript.click(*row)),
-        UserAction::Search(words) => drop(transcript.search(words)),
+        UserAction::Search(query) => drop(transcript.search(query)),
         UserAction::Next(step) => transcript.next_match(*step),
         UserAction::ClearSearch => transcript.clear_search(),
-        UserAction::Draw(width, height, look) => draw(transcript, *width, *height, *look),
+        UserAction::Draw(width, height, scheme) => draw(transcript, *width, *height, *scheme),
     }
     drop((transcript.copy_selected(), transcript.selected_diff()));
 }
@@ -300,7 +300,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn anything_can_happen(actions in proptest::collection::vec(action(), 1..40)) {
+    fn any_events_and_actions_are_drawn_inside_the_screen(actions in proptest::collection::vec(action(), 1..40)) {
         let mut transcript = Transcript::default();
         for action in &actions {
             run_action(&mut transcript, action);

@@ -2,7 +2,9 @@
 
 use protocol::Outcome;
 
-use super::{bash, ended, lines, lived, over, printed, seen, started, text, words};
+use super::{
+    bash, ended, lines, printed, reply, started, text, transcript_of, turn_ended, visible_lines,
+};
 use crate::samples::{event, turn};
 use crate::transcript::Transcript;
 
@@ -11,73 +13,97 @@ fn numbered(count: usize) -> Transcript {
     let events: Vec<_> = (1..=count)
         .map(|number| turn(number as u32, &format!("prompt {number}")))
         .collect();
-    lived(&events)
+    transcript_of(&events)
 }
 
 #[test]
-fn the_end_is_followed_until_one_scrolls_up() {
+fn the_end_is_followed_until_scrolled_up() {
     let mut page = numbered(100);
-    assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
+    assert_eq!(
+        visible_lines(&mut page, 40, 3),
+        ["> prompt 99", "", "> prompt 100"]
+    );
     assert!(page.is_following());
-    page.apply(&event(words("New.")));
-    assert_eq!(seen(&mut page, 40, 3), ["> prompt 100", "", "  New."]);
+    page.apply(&event(reply("New.")));
+    assert_eq!(
+        visible_lines(&mut page, 40, 3),
+        ["> prompt 100", "", "  New."]
+    );
 
     page.scroll(-2);
-    assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
+    assert_eq!(
+        visible_lines(&mut page, 40, 3),
+        ["> prompt 99", "", "> prompt 100"]
+    );
     assert!(!page.is_following() && !page.has_new_below());
-    page.apply(&event(words("Newer.")));
-    assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
+    page.apply(&event(reply("Newer.")));
+    assert_eq!(
+        visible_lines(&mut page, 40, 3),
+        ["> prompt 99", "", "> prompt 100"]
+    );
     assert!(page.has_new_below());
 
     page.scroll(1);
-    seen(&mut page, 40, 3);
+    visible_lines(&mut page, 40, 3);
     assert!(page.has_new_below());
     page.scroll(100);
-    assert_eq!(seen(&mut page, 40, 3), ["  New.", "", "  Newer."]);
+    assert_eq!(visible_lines(&mut page, 40, 3), ["  New.", "", "  Newer."]);
     assert!(page.is_following() && !page.has_new_below());
 }
 
 #[test]
-fn pages_and_ends() {
+fn paging_and_jumping() {
     let mut page = numbered(100);
-    seen(&mut page, 40, 10);
+    visible_lines(&mut page, 40, 10);
     page.go_to_top();
-    assert_eq!(seen(&mut page, 40, 3), ["> prompt 1", "", "> prompt 2"]);
+    assert_eq!(
+        visible_lines(&mut page, 40, 3),
+        ["> prompt 1", "", "> prompt 2"]
+    );
     assert_eq!(page.position().above, 0);
-    seen(&mut page, 40, 10);
+    visible_lines(&mut page, 40, 10);
     page.page(1);
-    assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 5");
+    assert_eq!(visible_lines(&mut page, 40, 10)[0], "> prompt 5");
     page.page(-1);
-    assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 1");
+    assert_eq!(visible_lines(&mut page, 40, 10)[0], "> prompt 1");
     page.page(-3);
-    assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 1");
+    assert_eq!(visible_lines(&mut page, 40, 10)[0], "> prompt 1");
     page.go_to_end();
-    assert_eq!(seen(&mut page, 40, 10)[9], "> prompt 100");
+    assert_eq!(visible_lines(&mut page, 40, 10)[9], "> prompt 100");
     let position = page.position();
     assert_eq!(position.above + position.height, position.total);
 }
 
 #[test]
 fn one_long_entry_is_scrolled_through_line_by_line() {
-    let mut page = lived(&[
+    let mut page = transcript_of(&[
         bash("a", "seq"),
         ended("a", "bash", &(lines(100_000) + "exit code: 0"), false),
     ]);
     page.toggle_all_calls();
     page.go_to_top();
-    assert_eq!(seen(&mut page, 40, 2), ["✓ $ seq · 2.3 s", "  │ line 1"]);
+    assert_eq!(
+        visible_lines(&mut page, 40, 2),
+        ["✓ $ seq · 2.3 s", "  │ line 1"]
+    );
     page.scroll(50_000);
-    assert_eq!(seen(&mut page, 40, 2), ["  │ line 50000", "  │ line 50001"]);
+    assert_eq!(
+        visible_lines(&mut page, 40, 2),
+        ["  │ line 50000", "  │ line 50001"]
+    );
     let position = page.position();
     assert!(
         (40..60).contains(&(position.above * 100 / position.total)),
         "{position:?}"
     );
     page.scroll(-49_999);
-    assert_eq!(seen(&mut page, 40, 2), ["  │ line 1", "  │ line 2"]);
+    assert_eq!(
+        visible_lines(&mut page, 40, 2),
+        ["  │ line 1", "  │ line 2"]
+    );
     page.go_to_end();
     assert_eq!(
-        seen(&mut page, 40, 2),
+        visible_lines(&mut page, 40, 2),
         ["  │ line 100000", "  │ exit code: 0"]
     );
     // Every line is shown once.
@@ -85,7 +111,7 @@ fn one_long_entry_is_scrolled_through_line_by_line() {
     page.scroll(1);
     let mut next = 1;
     loop {
-        for line in seen(&mut page, 40, 1000) {
+        for line in visible_lines(&mut page, 40, 1000) {
             let expect = match next {
                 100_001 => "  │ exit code: 0".to_owned(),
                 next => format!("  │ line {next}"),
@@ -105,15 +131,15 @@ fn one_long_entry_is_scrolled_through_line_by_line() {
 
 #[test]
 fn a_line_without_end_is_cut_into_pieces() {
-    let mut page = lived(&[
+    let mut page = transcript_of(&[
         bash("a", "x"),
         ended("a", "bash", &"0123456789".repeat(10_000), false),
     ]);
     page.toggle_all_calls();
     page.go_to_top();
-    let mut letters = 0;
+    let mut characters = 0;
     loop {
-        letters += seen(&mut page, 44, 10)
+        characters += visible_lines(&mut page, 44, 10)
             .iter()
             .filter_map(|line| line.strip_prefix("  │ "))
             .map(str::len)
@@ -123,22 +149,22 @@ fn a_line_without_end_is_cut_into_pieces() {
         }
         page.scroll(10);
     }
-    assert!(letters >= 100_000, "{letters}");
+    assert!(characters >= 100_000, "{characters}");
 }
 
 #[test]
 fn a_resize_keeps_the_line() {
     let text: String = (0..2000).map(|number| format!("word{number} ")).collect();
-    let mut page = lived(&[turn(1, &text), turn(2, "after")]);
+    let mut page = transcript_of(&[turn(1, &text), turn(2, "after")]);
     page.go_to_top();
-    seen(&mut page, 80, 10);
+    visible_lines(&mut page, 80, 10);
     page.click(0);
     page.scroll(100);
     for width in [80, 40, 133, 20, 300, 80] {
-        let before = seen(&mut page, width, 10)[0].clone();
+        let before = visible_lines(&mut page, width, 10)[0].clone();
         let first = before.split_whitespace().next().unwrap().to_owned();
         for other in [31, 200] {
-            let view = seen(&mut page, other, 10).join(" ");
+            let view = visible_lines(&mut page, other, 10).join(" ");
             let view = view.split_whitespace().collect::<Vec<_>>();
             assert!(
                 view.contains(&first.as_str()),
@@ -150,31 +176,31 @@ fn a_resize_keeps_the_line() {
 }
 
 #[test]
-fn what_happens_above_does_not_move_the_view() {
+fn changes_above_do_not_move_the_view() {
     let mut events = vec![bash("a", "make"), started("a", "make")];
     events.extend((1..=50).map(|number| turn(number, &format!("prompt {number}"))));
     // The next turn cuts the call off, so this change is that of the background job.
-    let mut page = lived(&events);
-    seen(&mut page, 40, 10);
+    let mut page = transcript_of(&events);
+    visible_lines(&mut page, 40, 10);
     page.scroll(-20);
-    let before = seen(&mut page, 40, 10);
+    let before = visible_lines(&mut page, 40, 10);
     page.apply(&event(ended("a", "bash", &lines(50), false)));
     page.toggle_all_calls();
     page.toggle_thinking();
-    assert_eq!(seen(&mut page, 40, 10), before);
+    assert_eq!(visible_lines(&mut page, 40, 10), before);
     page.toggle_all_calls();
-    assert_eq!(seen(&mut page, 40, 10), before);
-    page.apply(&event(over(50, Outcome::Done)));
+    assert_eq!(visible_lines(&mut page, 40, 10), before);
+    page.apply(&event(turn_ended(50, Outcome::Done)));
     page.apply(&event(printed("a", "more")));
     page.apply(&event(text("below")));
-    assert_eq!(seen(&mut page, 40, 10), before);
+    assert_eq!(visible_lines(&mut page, 40, 10), before);
 }
 
 #[test]
 fn every_size_is_drawn() {
-    let mut page = lived(&[
+    let mut page = transcript_of(&[
         turn(1, "héllo wörld 世界"),
-        words("# Hi\n\n- a\n- b"),
+        reply("# Hi\n\n- a\n- b"),
         bash("a", "x"),
     ]);
     page.select(-1);

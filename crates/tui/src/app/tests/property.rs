@@ -8,15 +8,18 @@ use crate::app::AppFocus;
 use crate::app::keys::{KEY_BINDINGS, KeyContext, find};
 
 fn key() -> impl Strategy<Value = AppInput> {
-    let letters = "aynNqkj/@\\ .ä漢e\u{301}\u{1f469}\u{200d}\u{f0001}\u{10f000}";
-    let letters: Vec<String> = letters.chars().map(|letter| letter.to_string()).collect();
+    let characters = "aynNqkj/@\\ .ä漢e\u{301}\u{1f469}\u{200d}\u{f0001}\u{10f000}";
+    let characters: Vec<String> = characters
+        .chars()
+        .map(|character| character.to_string())
+        .collect();
     let names: Vec<String> = KEY_BINDINGS
         .iter()
         .flat_map(|binding| binding.names())
         .map(str::to_owned)
         .collect();
     let name = prop_oneof![
-        6 => prop::sample::select(letters),
+        6 => prop::sample::select(characters),
         4 => prop::sample::select(names),
     ];
     name.prop_map(|name| AppInput::Key(key_named(&name)))
@@ -125,19 +128,19 @@ fn other() -> impl Strategy<Value = AppInput> {
         })),
         Just(AppInput::Shown),
         Just(AppInput::Time),
-        Just(AppInput::Look(ColourScheme::Light)),
+        Just(AppInput::Scheme(ColourScheme::Light)),
         Just(AppInput::Edited("edited words".to_owned())),
     ]
 }
 
 /// Characters other than whitespace and `/`, sorted.
-fn letters(text: &str) -> Vec<char> {
-    let mut letters: Vec<char> = text
+fn characters(text: &str) -> Vec<char> {
+    let mut characters: Vec<char> = text
         .chars()
-        .filter(|letter| !letter.is_whitespace() && *letter != '/')
+        .filter(|character| !character.is_whitespace() && *character != '/')
         .collect();
-    letters.sort_unstable();
-    letters
+    characters.sort_unstable();
+    characters
 }
 
 /// All text that was typed and not yet answered.
@@ -147,18 +150,19 @@ fn unsent_text(app: &TuiApp) -> String {
 }
 
 fn prompts(effects: &[AppEffect]) -> String {
-    let mut said = String::new();
+    let mut sent = String::new();
     for effect in effects {
         if let AppEffect::Ask(UiRequest::Agent(AgentCommand::Prompt { content })) = effect {
-            said.extend(content.iter().filter_map(Block::as_text));
+            sent.extend(content.iter().filter_map(Block::as_text));
         }
     }
-    said
+    sent
 }
 
 fn has_all(more: &[char], some: &[char]) -> bool {
     let mut more = more.iter();
-    some.iter().all(|letter| more.any(|other| other == letter))
+    some.iter()
+        .all(|character| more.any(|other| other == character))
 }
 
 /// A character without modifiers.
@@ -177,7 +181,10 @@ enum CharTarget {
 
 fn char_target(app: &TuiApp, key: KeyEvent) -> CharTarget {
     let is_bound = app.focus == AppFocus::Browse && find(KeyContext::Browse, key).is_some();
-    let is_looking = matches!(app.focus, AppFocus::Search { .. } | AppFocus::Recall { .. });
+    let is_looking = matches!(
+        app.focus,
+        AppFocus::Search { .. } | AppFocus::HistorySearch { .. }
+    );
     if app.overlay.is_some() || !app.questions.is_empty() || is_bound || is_looking {
         CharTarget::Elsewhere
     } else {
@@ -191,7 +198,7 @@ fn run(inputs: &[(AppInput, u64)]) {
     for (input, wait) in inputs {
         now += Duration::from_millis(*wait);
         app.arrange();
-        let before = letters(&unsent_text(&app));
+        let before = characters(&unsent_text(&app));
         let is_writing = app.focus == AppFocus::Editor && !app.editor.history.is_open();
         let expect = match input {
             AppInput::Key(key) if is_plain_char(*key) => Some(char_target(&app, *key)),
@@ -199,16 +206,16 @@ fn run(inputs: &[(AppInput, u64)]) {
         };
         let effects = app.update(now, input.clone());
         app.arrange();
-        let after = letters(&(unsent_text(&app) + &prompts(&effects)));
+        let after = characters(&(unsent_text(&app) + &prompts(&effects)));
         match input {
             AppInput::Key(key) if expect == Some(CharTarget::Typed) => {
-                let letter = match key.code {
+                let character = match key.code {
                     KeyCode::Char('\u{10f000}') => "\u{fffd}".to_owned(),
-                    KeyCode::Char(letter) => letter.to_string(),
+                    KeyCode::Char(character) => character.to_string(),
                     _ => String::new(),
                 };
                 let mut with = before.clone();
-                with.extend(letters(&letter));
+                with.extend(characters(&character));
                 with.sort_unstable();
                 assert!(after == with, "{input:?} is typed");
                 assert_eq!(app.focus, AppFocus::Editor);
@@ -225,7 +232,7 @@ fn run(inputs: &[(AppInput, u64)]) {
 
 proptest! {
     #[test]
-    fn any_sequence_is_survived_and_no_letter_is_lost(
+    fn any_inputs_keep_all_typed_characters(
         inputs in prop::collection::vec(
             (
                 prop_oneof![8 => key(), 1 => paste(), 3 => notice(), 1 => other()],

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn check(script: &str, written: &str) {
-    TestApp::new().keys(script).expect(&[], written);
+fn check(script: &str, text: &str) {
+    TestApp::new().keys(script).expect(&[], text);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn text_is_edited() {
 }
 
 #[test]
-fn changes_are_taken_back_by_words() {
+fn undo_works_by_words() {
     check("one two<ctrl-/>", "one ");
     check("one two<ctrl-/><ctrl-/>", "");
     check("one two<ctrl-/><alt-_>", "one two");
@@ -45,11 +45,11 @@ fn changes_are_taken_back_by_words() {
 #[test]
 fn long_lines_are_wrapped_between_words() {
     fn check(width: u16, script: &str, rows: &[&str], cursor: (u16, u16)) {
-        let mut stage = TestApp::new();
-        stage.keys(script);
-        stage.app.editor.arrange(width, 10);
-        assert_eq!(stage.shown(), rows, "{script}");
-        assert_eq!(stage.app.editor.view().cursor, cursor, "{script}");
+        let mut test = TestApp::new();
+        test.keys(script);
+        test.app.editor.arrange(width, 10);
+        assert_eq!(test.shown(), rows, "{script}");
+        assert_eq!(test.app.editor.view().cursor, cursor, "{script}");
     }
     check(9, "", &[""], (0, 0));
     check(9, "one two", &["one two"], (7, 0));
@@ -67,14 +67,14 @@ fn long_lines_are_wrapped_between_words() {
 }
 
 #[test]
-fn up_and_down_go_by_rows_of_the_screen() {
-    fn check(script: &str, written: &str) {
-        let mut stage = TestApp::new();
-        stage.input(AppInput::Resized {
+fn up_and_down_move_by_screen_rows() {
+    fn check(script: &str, text: &str) {
+        let mut test = TestApp::new();
+        test.input(AppInput::Resized {
             width: 11,
             height: 24,
         });
-        stage.keys(script).expect(&[], written);
+        test.keys(script).expect(&[], text);
     }
     // Eight columns are for text.
     check("one two three↑x", "one txwo three");
@@ -85,50 +85,49 @@ fn up_and_down_go_by_rows_of_the_screen() {
 
 #[test]
 fn a_long_text_scrolls_with_the_cursor() {
-    let mut stage = TestApp::new();
+    let mut test = TestApp::new();
     let lines: Vec<String> = (0..30).map(|line| line.to_string()).collect();
-    stage.keys(&lines.join("<ctrl-j>"));
-    stage.app.editor.arrange(20, 5);
-    assert_eq!(stage.shown(), ["25", "26", "27", "28", "29"]);
-    stage.app.editor.move_row(-1);
-    stage.app.editor.arrange(20, 5);
-    assert_eq!(stage.app.editor.view().cursor.1, 3);
+    test.keys(&lines.join("<ctrl-j>"));
+    test.app.editor.arrange(20, 5);
+    assert_eq!(test.shown(), ["25", "26", "27", "28", "29"]);
+    test.app.editor.move_row(-1);
+    test.app.editor.arrange(20, 5);
+    assert_eq!(test.app.editor.view().cursor.1, 3);
     assert_eq!(
-        (stage.app.editor.view().above, stage.app.editor.view().below),
+        (test.app.editor.view().above, test.app.editor.view().below),
         (25, 0)
     );
     for _ in 0..10 {
-        stage.app.editor.move_row(-1);
+        test.app.editor.move_row(-1);
     }
-    stage.app.editor.arrange(20, 5);
-    assert_eq!(stage.shown()[0], "18");
+    test.app.editor.arrange(20, 5);
+    assert_eq!(test.shown()[0], "18");
 }
 
 #[test]
-fn long_pastes_are_shown_as_one_and_sent_in_full() {
+fn long_pastes_are_blocks_and_sent_in_full() {
     let block = "line\n".repeat(10_000);
-    let mut stage = TestApp::new();
-    stage
-        .keys("see ")
+    let mut test = TestApp::new();
+    test.keys("see ")
         .paste(&block.replace('\n', "\r\n"))
         .keys(" ok");
-    assert_eq!(stage.shown(), ["see [pasted 10,000 lines] ok"]);
-    stage.paste(&"y".repeat(600));
+    assert_eq!(test.shown(), ["see [pasted 10,000 lines] ok"]);
+    test.paste(&"y".repeat(600));
     assert_eq!(
-        stage.shown()[0],
+        test.shown()[0],
         "see [pasted 10,000 lines] ok[pasted #2: 600 characters]"
     );
     let full = format!("see {block} ok{}", "y".repeat(600));
-    stage.expect(&[], &full).keys("⏎");
-    stage.expect(&[&format!("say {full}")], "");
+    test.expect(&[], &full).keys("⏎");
+    test.expect(&[&format!("say {full}")], "");
 }
 
 #[test]
 fn short_pastes_are_text() {
-    let mut stage = TestApp::new();
-    stage.paste("a\r\nb\rc").expect(&[], "a\nb\nc");
-    stage.paste("\u{1b}[31mred\u{1b}[0m\u{7}");
-    let text = stage.app.editor.text();
+    let mut test = TestApp::new();
+    test.paste("a\r\nb\rc").expect(&[], "a\nb\nc");
+    test.paste("\u{1b}[31mred\u{1b}[0m\u{7}");
+    let text = test.app.editor.text();
     assert!(
         text.contains("red") && !text.contains(['\u{1b}', '\u{7}']),
         "{text:?}"
@@ -136,11 +135,11 @@ fn short_pastes_are_text() {
 }
 
 #[test]
-fn a_block_is_one_thing_to_the_cursor() {
+fn a_block_is_one_character_to_the_cursor() {
     fn check(script: &str, shown: &[&str]) {
-        let mut stage = TestApp::new();
-        stage.keys("a").paste(&"x\n".repeat(9)).keys(script);
-        assert_eq!(stage.shown(), shown, "{script}");
+        let mut test = TestApp::new();
+        test.keys("a").paste(&"x\n".repeat(9)).keys(script);
+        assert_eq!(test.shown(), shown, "{script}");
     }
     check("⌫", &["a"]);
     check("⌫<ctrl-/>", &["a[pasted 9 lines]"]);
@@ -153,52 +152,51 @@ fn a_block_is_one_thing_to_the_cursor() {
 #[test]
 fn a_small_block_opens_and_closes() {
     let block: String = (0..9).map(|line| format!("{line}\n")).collect();
-    let mut stage = TestApp::new();
-    stage.keys("a").paste(&block).keys("b←<ctrl-e>");
-    assert_eq!(stage.shown().last().unwrap(), "b");
-    stage.expect(&[], &format!("a{block}b")).keys("<ctrl-e>");
-    assert_eq!(stage.shown(), ["a[pasted 9 lines]b"]);
-    stage
-        .expect(&[], &format!("a{block}b"))
+    let mut test = TestApp::new();
+    test.keys("a").paste(&block).keys("b←<ctrl-e>");
+    assert_eq!(test.shown().last().unwrap(), "b");
+    test.expect(&[], &format!("a{block}b")).keys("<ctrl-e>");
+    assert_eq!(test.shown(), ["a[pasted 9 lines]b"]);
+    test.expect(&[], &format!("a{block}b"))
         .keys("<ctrl-e>x<ctrl-e>");
-    stage.expect(&[], &format!("a{block}xb"));
+    test.expect(&[], &format!("a{block}xb"));
 
-    let mut stage = TestApp::new();
-    stage.paste(&"x\n".repeat(2_001)).keys("<ctrl-e>");
-    assert_eq!(stage.shown(), ["[pasted 2,001 lines]"]);
+    let mut test = TestApp::new();
+    test.paste(&"x\n".repeat(2_001)).keys("<ctrl-e>");
+    assert_eq!(test.shown(), ["[pasted 2,001 lines]"]);
 }
 
 #[test]
-fn blocks_and_pictures_survive_another_editor() {
+fn blocks_and_images_survive_the_external_editor() {
     let block = "x\n".repeat(9);
-    let mut stage = TestApp::new();
-    stage.paste(&block).keys(" and ").paste("/tmp/a.png");
-    stage.hear(attached("/tmp/a.png")).wants.clear();
-    let Some(AppEffect::Edit(text)) = stage
+    let mut test = TestApp::new();
+    test.paste(&block).keys(" and ").paste("/tmp/a.png");
+    test.notice(attached("/tmp/a.png")).effects.clear();
+    let Some(AppEffect::Edit(text)) = test
         .app
-        .update(stage.now, AppInput::Key(parse_key_name("ctrl-g").unwrap()))
+        .update(test.now, AppInput::Key(parse_key_name("ctrl-g").unwrap()))
         .pop()
     else {
         panic!("no effect");
     };
-    stage.input(AppInput::Edited(format!("first {text} last\n")));
+    test.input(AppInput::Edited(format!("first {text} last\n")));
     assert_eq!(
-        stage.shown(),
+        test.shown(),
         ["first [pasted 9 lines] and [image: a.png 120 kB] last"]
     );
-    stage.input(AppInput::Edited("gone".to_owned())).keys("⏎");
-    stage.expect(&["say gone"], "");
+    test.input(AppInput::Edited("gone".to_owned())).keys("⏎");
+    test.expect(&["say gone"], "");
 }
 
 #[test]
 fn blocks_survive_the_queue_and_the_history() {
     let block = "x\n".repeat(9);
-    let mut stage = TestApp::busy();
-    stage.paste(&block).keys("⏎");
-    assert_eq!(stage.queued(), ["[pasted 9 lines]"]);
-    stage.event(ended(1, Outcome::Interrupted));
-    assert_eq!(stage.shown(), ["[pasted 9 lines]"]);
-    stage.keys("⌫↑");
-    assert_eq!(stage.shown(), ["[pasted 9 lines]"]);
-    stage.expect(&[], &block);
+    let mut test = TestApp::busy();
+    test.paste(&block).keys("⏎");
+    assert_eq!(test.queued(), ["[pasted 9 lines]"]);
+    test.event(ended(1, Outcome::Interrupted));
+    assert_eq!(test.shown(), ["[pasted 9 lines]"]);
+    test.keys("⌫↑");
+    assert_eq!(test.shown(), ["[pasted 9 lines]"]);
+    test.expect(&[], &block);
 }

@@ -19,7 +19,7 @@ fn what_is_typed_is_drawn_and_sent() {
 }
 
 #[test]
-fn keys_that_come_in_pieces_are_whole() {
+fn split_key_sequences_are_joined() {
     let mut pty = TestPty::echo("");
     pty.send("ac\x1b");
     pty.send("[");
@@ -29,12 +29,12 @@ fn keys_that_come_in_pieces_are_whole() {
 }
 
 #[test]
-fn a_flood_of_news_starves_nobody() {
+fn a_flood_of_events_does_not_delay_keys() {
     let mut pty = TestPty::echo("");
     pty.send("flood\r");
     pty.wait_for("drop ");
-    for letter in 'a'..='z' {
-        pty.send(letter.to_string());
+    for character in 'a'..='z' {
+        pty.send(character.to_string());
     }
     pty.wait_for("abcdefghijklmnopqrstuvwxyz");
     pty.send("\x15/quit\r");
@@ -54,7 +54,7 @@ fn a_large_paste_is_one_message() {
 }
 
 #[test]
-fn the_screen_follows_its_size() {
+fn the_screen_follows_a_resize() {
     let mut pty = TestPty::echo("");
     pty.send("here");
     for step in 0..200_u16 {
@@ -73,7 +73,7 @@ fn the_screen_follows_its_size() {
 }
 
 #[test]
-fn a_person_writes_in_an_editor_of_their_own() {
+fn the_external_editor_is_used() {
     let mut pty = TestPty::echo("sed -i s/one/two/");
     pty.send("one\x07");
     pty.wait_for("two");
@@ -84,7 +84,7 @@ fn a_person_writes_in_an_editor_of_their_own() {
 }
 
 #[test]
-fn an_editor_that_fails_changes_nothing() {
+fn a_failing_external_editor_changes_nothing() {
     let mut pty = TestPty::echo("false");
     pty.send("as it was\x07");
     pty.wait_for("`false` ended with");

@@ -3,12 +3,12 @@
 use protocol::{BackgroundJob, CallId, CallKind, CallSummary, Change, EventKind, Outcome};
 use serde_json::json;
 
-use super::{bash, call_reply, check, ended, lines, over, page, printed, started};
-use crate::samples::{self, began, event};
+use super::{bash, call_reply, check, ended, lines, page, printed, started, turn_ended};
+use crate::samples::{self, event, start_time};
 use crate::transcript::Transcript;
 
 #[test]
-fn calls_are_seen_from_their_first_letter_on() {
+fn calls_are_shown_while_their_input_streams() {
     let piece = |json: &str| EventKind::InputDelta {
         call: CallId::from("a"),
         name: "write_file".into(),
@@ -49,7 +49,7 @@ fn calls_are_seen_from_their_first_letter_on() {
 }
 
 #[test]
-fn commands_end() {
+fn ended_commands() {
     let run = |output: &str, is_error| [bash("a", "make"), ended("a", "bash", output, is_error)];
     check(
         &run("a\nb\nc\nd\nexit code: 0", false),
@@ -93,7 +93,7 @@ fn commands_end() {
         &[
             bash("a", "make"),
             started("a", "make"),
-            over(1, Outcome::Interrupted),
+            turn_ended(1, Outcome::Interrupted),
         ],
         "
         |✗ $ make · cut off
@@ -136,7 +136,7 @@ fn commands_end() {
 }
 
 #[test]
-fn other_calls_end() {
+fn other_ended_calls() {
     check(
         &[
             call_reply("a", "read_file", json!({"path": "a"})),
@@ -202,16 +202,19 @@ fn other_calls_end() {
 }
 
 #[test]
-fn a_tool_that_nobody_knows_looks_right() {
+fn an_unknown_tool_is_shown() {
     let asked = call_reply("a", "oracle", json!({"name": "Delphi", "depth": 2}));
     let summary = CallSummary::new(CallKind::Other, "ask", "the oracle of Delphi");
-    let mut over = ended("a", "oracle", "It depends.\nOn you.", false);
-    let EventKind::ToolEnded { summary: said, .. } = &mut over else {
+    let mut turn_ended = ended("a", "oracle", "It depends.\nOn you.", false);
+    let EventKind::ToolEnded {
+        summary: reply_of, ..
+    } = &mut turn_ended
+    else {
         unreachable!()
     };
-    *said = Some(Box::new(summary.with_detail("2 lines")));
+    *reply_of = Some(Box::new(summary.with_detail("2 lines")));
     check(
-        &[asked.clone(), over],
+        &[asked.clone(), turn_ended],
         "
         |✓ ask the oracle of Delphi · 2.3 s · 2 lines
         |  │ It depends.
@@ -249,17 +252,17 @@ fn the_latest_plan_is_a_list() {
 }
 
 #[test]
-fn commands_in_the_background_are_followed() {
+fn background_jobs_are_followed() {
     let job = |tail: &str, ending: Option<&str>| BackgroundJob {
         job: 1,
         call: CallId::from("a"),
         command: "serve".into(),
-        since: began(),
+        since: start_time(),
         tail: tail.into(),
         ending: ending.map(str::to_owned),
     };
     let background = |jobs: Vec<BackgroundJob>| EventKind::Background { jobs };
-    let begun = [
+    let started_at = [
         bash("a", "serve"),
         ended(
             "a",
@@ -268,7 +271,7 @@ fn commands_in_the_background_are_followed() {
             false,
         ),
     ];
-    let with = |more: &[EventKind]| [&begun, more].concat();
+    let with = |more: &[EventKind]| [&started_at, more].concat();
     check(
         &with(&[background(vec![job("a\nb\nc\nd\n", None)])]),
         "
@@ -277,15 +280,15 @@ fn commands_in_the_background_are_followed() {
         |  │ c
         |  │ d",
     );
-    let over = "
+    let turn_ended = "
         |✓ $ serve · 2.3 s
         |  │ job 1 is over: exit code 0";
     check(
         &with(&[background(vec![job("a", Some("exit code 0"))])]),
-        over,
+        turn_ended,
     );
     check(
         &with(&[background(vec![job("a", None)]), background(Vec::new())]),
-        &over.replace("exit code 0", "ended"),
+        &turn_ended.replace("exit code 0", "ended"),
     );
 }

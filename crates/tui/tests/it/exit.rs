@@ -7,14 +7,14 @@ use nix::sys::signal::Signal;
 use crate::pty::{TestPty, echo};
 
 #[test]
-fn by_leaving() {
+fn restored_after_quitting() {
     let mut pty = TestPty::echo("");
     pty.send("/quit\r");
     pty.assert_restored(0);
 }
 
 #[test]
-fn by_a_signal() {
+fn restored_after_a_signal() {
     for signal in [
         Signal::SIGTERM,
         Signal::SIGHUP,
@@ -30,7 +30,7 @@ fn by_a_signal() {
 }
 
 #[test]
-fn by_a_panic_of_another_thread() {
+fn restored_after_a_panic_of_another_thread() {
     let mut pty = TestPty::echo("");
     pty.send("panic\r");
     pty.assert_restored(4);
@@ -43,7 +43,7 @@ fn by_a_panic_of_another_thread() {
 }
 
 #[test]
-fn by_the_end_of_the_terminal() {
+fn ends_with_the_terminal() {
     let pty = TestPty::echo("");
     let status = pty.hang_up();
     // The signal and the end of input race with each other.
@@ -56,7 +56,7 @@ fn by_the_end_of_the_terminal() {
 }
 
 #[test]
-fn by_being_stopped_until_the_shell_lets_it_go_on() {
+fn stopped_until_the_shell_continues_it() {
     let mut pty = TestPty::start(&["bash", "--norc", "--noediting", "-i"]);
     let program = echo();
     pty.send(format!("{}\n", program.display()));
@@ -85,7 +85,7 @@ fn by_being_stopped_until_the_shell_lets_it_go_on() {
 }
 
 #[test]
-fn it_goes_on_where_no_shell_could_let_it() {
+fn suspending_without_a_shell_has_no_effect() {
     let mut pty = TestPty::echo("");
     pty.send("still\x1a");
     pty.signal(Signal::SIGTSTP);

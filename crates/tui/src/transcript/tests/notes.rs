@@ -7,12 +7,12 @@ use protocol::{
     Usage,
 };
 
-use super::{check, over, page, words};
+use super::{check, page, reply, turn_ended};
 use crate::samples::{self, event_at, turn};
 use crate::transcript::Transcript;
 
 #[test]
-fn turns_end() {
+fn turn_outcomes_are_noted() {
     for (outcome, expect) in [
         (Outcome::Interrupted, "! interrupted"),
         (
@@ -37,16 +37,16 @@ fn turns_end() {
         ),
         (Outcome::Done, ""),
     ] {
-        check(&[over(1, outcome)], &format!("|{expect}"));
+        check(&[turn_ended(1, outcome)], &format!("|{expect}"));
     }
     let mut transcript = Transcript::default();
     transcript.apply(&event_at(0, turn(1, "go")));
-    transcript.apply(&event_at(72_000, over(1, Outcome::Done)));
+    transcript.apply(&event_at(72_000, turn_ended(1, Outcome::Done)));
     assert_eq!(page(&mut transcript), "> go\n\n· done in 1 min 12 s");
 }
 
 #[test]
-fn notes_are_made() {
+fn events_become_notes() {
     let question = Question {
         number: 1,
         what: "connect to pypi.org:443".into(),
@@ -171,14 +171,14 @@ fn redone(turn: u32) -> EventKind {
 }
 
 #[test]
-fn turns_are_taken_back_and_come_again() {
-    let told = [
+fn turns_are_undone_and_redone() {
+    let reported_files = [
         turn(1, "one"),
-        words("First."),
+        reply("First."),
         turn(2, "two"),
-        words("Second."),
+        reply("Second."),
     ];
-    let with = |more: &[EventKind]| [&told, more].concat();
+    let with = |more: &[EventKind]| [&reported_files, more].concat();
     check(
         &with(&[undone(2, 2, 1, &["a.txt", "b.txt"])]),
         "

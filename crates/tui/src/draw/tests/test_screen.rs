@@ -15,31 +15,31 @@ use crate::samples;
 use crate::theme::ColourScheme;
 
 #[derive(Debug)]
-pub(super) struct UiScene {
+pub(super) struct TestScreen {
     pub(super) app: TuiApp,
     now: Duration,
     summarizer: samples::Summarizer,
     pub(super) effects: Vec<AppEffect>,
 }
 
-impl UiScene {
+impl TestScreen {
     /// A new session, before its sandbox has started.
-    pub(super) fn new(look: ColourScheme, width: u16, height: u16) -> Self {
-        let mut app = TuiApp::new(look, width, height);
-        app.began = Some(samples::began());
-        let mut scene = Self {
+    pub(super) fn new(scheme: ColourScheme, width: u16, height: u16) -> Self {
+        let mut app = TuiApp::new(scheme, width, height);
+        app.start_time = Some(samples::start_time());
+        let mut screen = Self {
             app,
             now: Duration::ZERO,
             effects: Vec::new(),
             summarizer: samples::Summarizer::default(),
         };
-        scene.notice(UiNotice::Opened(Box::new(OpenedSession {
+        screen.notice(UiNotice::Opened(Box::new(OpenedSession {
             origin: SessionOrigin::Here { session: None },
             history: Vec::new(),
             model: samples::MODEL.into(),
             workspace: "/home/ada/parser".into(),
         })));
-        scene
+        screen
     }
 
     pub(super) fn input(&mut self, input: AppInput) {
@@ -50,7 +50,7 @@ impl UiScene {
         self.input(AppInput::Notice(notice));
     }
 
-    pub(super) fn hear(&mut self, kinds: impl IntoIterator<Item = EventKind>) {
+    pub(super) fn receive(&mut self, kinds: impl IntoIterator<Item = EventKind>) {
         for kind in kinds {
             let kind = self.summarizer.add_summary(kind);
             let millis = i64::try_from(self.now.as_millis()).unwrap();
@@ -59,8 +59,8 @@ impl UiScene {
     }
 
     pub(super) fn type_in(&mut self, text: &str) {
-        for letter in text.chars() {
-            self.press(KeyCode::Char(letter), KeyModifiers::NONE);
+        for character in text.chars() {
+            self.press(KeyCode::Char(character), KeyModifiers::NONE);
         }
     }
 
@@ -89,16 +89,16 @@ impl UiScene {
     }
 
     /// The screen as text, with the position of the cursor.
-    pub(super) fn picture(&mut self) -> String {
+    pub(super) fn snapshot(&mut self) -> String {
         let terminal = self.draw();
-        let mut picture = text(terminal.backend().buffer());
+        let mut snapshot = text(terminal.backend().buffer());
         let cursor = terminal.backend().cursor_position();
         if terminal.backend().cursor_visible() {
-            picture.push_str(&format!("[cursor {},{}]", cursor.x, cursor.y))
+            snapshot.push_str(&format!("[cursor {},{}]", cursor.x, cursor.y))
         } else {
-            picture.push_str("[no cursor]")
+            snapshot.push_str("[no cursor]")
         }
-        picture.replace(env!("CARGO_PKG_VERSION"), "VERSION")
+        snapshot.replace(env!("CARGO_PKG_VERSION"), "VERSION")
     }
 }
 

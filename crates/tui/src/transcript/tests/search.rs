@@ -2,7 +2,7 @@
 
 use protocol::Block;
 
-use super::{bash, ended, lines, lived, said, seen, text, words};
+use super::{bash, ended, lines, reply, reply_of, text, transcript_of, visible_lines};
 use crate::samples::{event, turn};
 use crate::theme::{ColourScheme, Theme};
 use crate::transcript::Transcript;
@@ -10,7 +10,7 @@ use crate::transcript::Transcript;
 fn sample() -> Transcript {
     let mut events = vec![
         turn(1, "find the Needle"),
-        said(vec![
+        reply_of(vec![
             Block::Thinking {
                 thinking: "where is the needle".into(),
                 signature: String::new(),
@@ -26,27 +26,27 @@ fn sample() -> Transcript {
         ),
     ];
     events.extend((2..=40).map(|number| turn(number, "hay")));
-    lived(&events)
+    transcript_of(&events)
 }
 
 #[test]
-fn places_are_counted_and_gone_to() {
+fn matches_are_counted_and_visited() {
     let mut page = sample();
-    seen(&mut page, 40, 9);
+    visible_lines(&mut page, 40, 9);
     assert_eq!(page.search("n"), page.search("n"));
     assert_eq!(page.search("needle"), 3);
     assert_eq!(page.match_position(), Some((3, 3)), "the nearest above");
-    let view = seen(&mut page, 40, 9);
+    let view = visible_lines(&mut page, 40, 9);
     assert_eq!(view[3], "  │ needle", "a closed call opens: {view:?}");
     assert!(!page.is_following());
 
     page.next_match(1);
     assert_eq!(page.match_position(), Some((1, 3)), "around");
-    let view = seen(&mut page, 40, 9);
+    let view = visible_lines(&mut page, 40, 9);
     assert!(view.contains(&"> find the Needle".to_owned()));
     assert_eq!(view[7], "  │ line 4998", "closed again: {view:?}");
     page.next_match(1);
-    assert!(seen(&mut page, 40, 9).contains(&"  │ where is the needle".to_owned()));
+    assert!(visible_lines(&mut page, 40, 9).contains(&"  │ where is the needle".to_owned()));
     page.next_match(-1);
     assert_eq!(page.match_position(), Some((1, 3)));
 
@@ -60,23 +60,23 @@ fn places_are_counted_and_gone_to() {
 }
 
 #[test]
-fn what_comes_is_found_too() {
-    let mut page = lived(&[turn(1, "needle")]);
+fn new_text_is_searched() {
+    let mut page = transcript_of(&[turn(1, "needle")]);
     assert_eq!(page.search("needle"), 1);
     page.apply(&event(text("a nee")));
-    seen(&mut page, 40, 9);
+    visible_lines(&mut page, 40, 9);
     assert_eq!(page.match_position(), Some((1, 1)));
     page.apply(&event(text("dle and a needle")));
-    seen(&mut page, 40, 9);
+    visible_lines(&mut page, 40, 9);
     assert_eq!(page.match_position(), Some((1, 3)));
-    page.apply(&event(words("none")));
+    page.apply(&event(reply("none")));
     page.next_match(1);
     assert_eq!(page.match_position(), Some((1, 1)));
 }
 
 #[test]
-fn words_that_are_found_stand_out() {
-    let mut page = lived(&[words("the needle and the NEEDLE\n\nno more\n\nneedle")]);
+fn matches_stand_out() {
+    let mut page = transcript_of(&[reply("the needle and the NEEDLE\n\nno more\n\nneedle")]);
     page.search("needle");
     let theme = Theme::new(ColourScheme::Plain);
     page.arrange(60, 10, &theme);
@@ -111,9 +111,9 @@ fn a_match_in_long_markdown_is_brought_into_view() {
         .collect();
     text.push_str("\nthe **needle**\n\n");
     text.push_str(&"more words\n\n".repeat(500));
-    let mut page = lived(&[words(&text), turn(2, "hay")]);
-    seen(&mut page, 70, 12);
+    let mut page = transcript_of(&[reply(&text), turn(2, "hay")]);
+    visible_lines(&mut page, 70, 12);
     assert_eq!(page.search("needle"), 1);
-    let view = seen(&mut page, 70, 12);
+    let view = visible_lines(&mut page, 70, 12);
     assert!(view.iter().any(|line| line.contains("needle")), "{view:?}");
 }

@@ -150,7 +150,7 @@ fn event() -> impl Strategy<Value = EventKind> {
                 job: 1,
                 call,
                 command: tail.clone(),
-                since: samples::began(),
+                since: samples::start_time(),
                 tail,
                 ending,
             };
@@ -288,8 +288,8 @@ fn inputs() -> impl Strategy<Value = Vec<AppInput>> {
         "/undo",
     ]);
     let command = command.prop_map(|line| {
-        let letters = line.chars().map(KeyCode::Char);
-        let keys = letters.chain([KeyCode::Esc, KeyCode::Enter]);
+        let characters = line.chars().map(KeyCode::Char);
+        let keys = characters.chain([KeyCode::Esc, KeyCode::Enter]);
         keys.map(|code| AppInput::Key(KeyEvent::from(code)))
             .collect()
     });
@@ -314,12 +314,12 @@ proptest! {
     })]
 
     #[test]
-    fn nothing_stops_it_and_nothing_is_drawn_outside(
+    fn any_inputs_are_drawn_inside_the_screen(
         steps in prop::collection::vec((inputs(), 0..600u64), 1..40),
-        look in prop::sample::select(vec![ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain]),
+        scheme in prop::sample::select(vec![ColourScheme::Dark, ColourScheme::Light, ColourScheme::Plain]),
     ) {
-        let mut app = TuiApp::new(look, 80, 24);
-        app.began = Some(samples::began());
+        let mut app = TuiApp::new(scheme, 80, 24);
+        app.start_time = Some(samples::start_time());
         let mut now = Duration::ZERO;
         for (inputs, millis) in steps {
             now += Duration::from_millis(millis);

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn check(mut stage: TestApp, script: &str, wants: &[&str], written: &str) {
-    stage.keys(script).expect(wants, written);
+fn check(mut test: TestApp, script: &str, effects: &[&str], text: &str) {
+    test.keys(script).expect(effects, text);
 }
 
 const QUIT_EFFECTS: [&str; 2] = ["Quit", "Quit"];
 
 #[test]
-fn leaving_takes_two_keys() {
+fn quitting_takes_two_presses() {
     check(TestApp::new(), "<ctrl-c>", &[], "");
     check(TestApp::new(), "<ctrl-c><ctrl-c>", &QUIT_EFFECTS, "");
     check(TestApp::new(), "<ctrl-d><ctrl-d>", &QUIT_EFFECTS, "");
@@ -28,22 +28,21 @@ fn leaving_takes_two_keys() {
 }
 
 #[test]
-fn the_second_key_has_to_come_soon() {
-    let mut stage = TestApp::new();
-    stage.keys("<ctrl-c>");
-    assert_eq!(stage.app.hint(), Some("once more to leave"));
-    assert_eq!(stage.app.wakes_at(), Some(Duration::from_secs(2)));
-    stage.wait(2_000);
-    assert_eq!((stage.app.hint(), stage.app.wakes_at()), (None, None));
-    stage
-        .keys("<ctrl-c>")
+fn the_second_press_must_come_soon() {
+    let mut test = TestApp::new();
+    test.keys("<ctrl-c>");
+    assert_eq!(test.app.hint(), Some("once more to leave"));
+    assert_eq!(test.app.wakes_at(), Some(Duration::from_secs(2)));
+    test.wait(2_000);
+    assert_eq!((test.app.hint(), test.app.wakes_at()), (None, None));
+    test.keys("<ctrl-c>")
         .expect(&[], "")
         .keys("<ctrl-c>")
         .expect(&QUIT_EFFECTS, "");
 }
 
 #[test]
-fn a_turn_is_interrupted_first() {
+fn a_running_turn_is_interrupted_first() {
     check(TestApp::busy(), "⎋", &["Interrupt"], "");
     check(TestApp::busy(), "text⎋", &["Interrupt"], "text");
     check(TestApp::busy(), "<ctrl-c>", &["Interrupt"], "");
@@ -57,7 +56,7 @@ fn a_turn_is_interrupted_first() {
 }
 
 #[test]
-fn a_message_is_cleared_by_two_and_comes_back() {
+fn two_presses_clear_the_message_and_undo_restores_it() {
     check(TestApp::new(), "some text⎋", &[], "some text");
     check(TestApp::new(), "some text⎋⎋", &[], "");
     check(TestApp::new(), "some text⎋x⎋", &[], "some textx");
@@ -72,13 +71,13 @@ fn a_message_is_cleared_by_two_and_comes_back() {
 }
 
 #[test]
-fn the_terminal_is_asked_for_other_things() {
+fn refresh_and_suspend_are_effects() {
     check(TestApp::new(), "a<ctrl-g>", &["Edit(\"a\")"], "a");
     check(TestApp::new(), "a<ctrl-z>", &["Suspend"], "a");
     check(TestApp::new(), "a<ctrl-l>", &["Refresh"], "a");
 }
 
 #[test]
-fn the_program_around_can_end_it() {
-    TestApp::new().hear(UiNotice::Quit).expect(&["Quit"], "");
+fn the_host_can_end_the_ui() {
+    TestApp::new().notice(UiNotice::Quit).expect(&["Quit"], "");
 }

@@ -3,17 +3,19 @@
 use protocol::{BackgroundJob, Block, CallId, Change, EventKind, Kept};
 use serde_json::json;
 
-use super::{bash, call_reply, ended, lived, page, printed, started, text, thinking, words};
-use crate::samples::{began, turn};
+use super::{
+    bash, call_reply, ended, page, printed, reply, started, text, thinking, transcript_of,
+};
+use crate::samples::{start_time, turn};
 
 #[test]
-fn nothing_that_a_terminal_obeys_comes_through() {
+fn no_control_sequence_reaches_the_screen() {
     let evil = "\u{1b}]52;c;aGk=\u{7}a\u{1b}[2J\u{9b}31mb\u{202e}c\u{8}";
     let events = [
         turn(1, evil),
         thinking(evil),
         text(evil),
-        words(evil),
+        reply(evil),
         call_reply(evil, evil, json!({evil: evil, "path": evil})),
         ended(evil, evil, evil, true),
         bash("x", evil),
@@ -45,21 +47,26 @@ fn nothing_that_a_terminal_obeys_comes_through() {
                 job: 1,
                 call: CallId::from("x"),
                 command: evil.into(),
-                since: began(),
+                since: start_time(),
                 tail: evil.into(),
                 ending: Some(evil.into()),
             }],
         },
     ];
-    let mut transcript = lived(&events);
+    let mut transcript = transcript_of(&events);
     let closed = page(&mut transcript);
     transcript.toggle_all_calls();
     transcript.toggle_thinking();
     let open = page(&mut transcript);
     for page in [closed, open] {
-        let is_bad = |letter: char| {
-            letter != '\n' && (letter.is_control() || ('\u{202a}'..='\u{202e}').contains(&letter))
+        let is_bad = |character: char| {
+            character != '\n'
+                && (character.is_control() || ('\u{202a}'..='\u{202e}').contains(&character))
         };
-        assert_eq!(page.chars().find(|letter| is_bad(*letter)), None, "{page}");
+        assert_eq!(
+            page.chars().find(|character| is_bad(*character)),
+            None,
+            "{page}"
+        );
     }
 }

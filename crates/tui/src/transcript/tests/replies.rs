@@ -2,15 +2,19 @@
 
 use protocol::{Block, EventKind, Image, Outcome};
 
-use super::{check, lines, over, page, said, text, thinking, words};
+use super::{check, lines, page, reply, reply_of, text, thinking, turn_ended};
 use crate::samples::{self, event_at, turn};
 use crate::transcript::Transcript;
 
 #[test]
-fn people_and_models_speak() {
+fn prompts_and_replies_are_shown() {
     check(&[], "");
     check(
-        &[turn(1, "hello"), words("Hello!"), over(1, Outcome::Done)],
+        &[
+            turn(1, "hello"),
+            reply("Hello!"),
+            turn_ended(1, Outcome::Done),
+        ],
         "
         |> hello
         |
@@ -59,7 +63,7 @@ fn people_and_models_speak() {
 }
 
 #[test]
-fn a_reply_takes_the_place_of_its_pieces() {
+fn a_complete_reply_replaces_its_pieces() {
     let request = EventKind::RequestStarted {
         turn: 1,
         request: 1,
@@ -85,19 +89,19 @@ fn a_reply_takes_the_place_of_its_pieces() {
             retrying,
             request.clone(),
             text("Whole."),
-            words("Whole."),
+            reply("Whole."),
         ],
         "|  Whole.",
     );
     check(
-        &[request.clone(), text("Wrong"), words("Right.")],
+        &[request.clone(), text("Wrong"), reply("Right.")],
         "|  Right.",
     );
     check(
         &[
             request,
             text("a"),
-            said(vec![
+            reply_of(vec![
                 Block::RedactedThinking {
                     data: String::new(),
                 },
@@ -113,7 +117,7 @@ fn a_reply_takes_the_place_of_its_pieces() {
 }
 
 #[test]
-fn thinking_is_shown_while_it_goes_on() {
+fn thinking_is_shown_while_it_streams() {
     check(
         &[thinking("First\nthis,\n"), thinking("then that.")],
         "
@@ -136,10 +140,10 @@ fn thinking_is_shown_while_it_goes_on() {
 }
 
 #[test]
-fn a_lasting_event_counts_once() {
+fn a_stored_event_is_applied_once() {
     let mut transcript = Transcript::default();
     for seq in [1, 1, 2, 1] {
-        let mut event = samples::event(words("Hello."));
+        let mut event = samples::event(reply("Hello."));
         event.seq = Some(seq);
         transcript.apply(&event);
     }
