@@ -36,7 +36,9 @@ impl Approvals {
         };
         for ApprovalRule { subject, action } in rules {
             match subject {
-                Subject::Host { host } => approvals.hosts.add(host.parse()?, stance(*action)),
+                Subject::Host { host } => {
+                    approvals.hosts.add(host.parse()?, egress_action(*action))
+                }
                 Subject::Tool { tool, argument } => {
                     approvals.tools.add(tool, argument.as_deref(), *action);
                 }
@@ -46,7 +48,7 @@ impl Approvals {
     }
 }
 
-pub(crate) fn stance(action: RuleAction) -> EgressAction {
+pub(crate) fn egress_action(action: RuleAction) -> EgressAction {
     match action {
         RuleAction::Allow => EgressAction::Allow,
         RuleAction::Ask => EgressAction::Ask,
@@ -108,12 +110,12 @@ impl ToolRules {
     }
 
     pub(crate) fn decide(&self, tool: &str, argument: Option<&str>) -> ToolVerdict {
-        let counts = self
+        let most_specific = self
             .rules
             .iter()
             .filter(|rule| rule.applies_to(tool, argument))
-            .max_by_key(|rule| (rule.rank(), rule.answer, stance(rule.action)));
-        match counts {
+            .max_by_key(|rule| (rule.rank(), rule.answer, egress_action(rule.action)));
+        match most_specific {
             None => ToolVerdict::Allow { rule: None },
             Some(rule) => {
                 let text = rule.to_string();

@@ -21,7 +21,7 @@ impl ApprovalAudit {
     }
 
     /// Records a user's answer, before it takes effect.
-    pub(crate) async fn answered(
+    pub(crate) async fn record_answer(
         &self,
         question: &Question,
         decision: Decision,

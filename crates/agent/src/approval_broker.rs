@@ -1,4 +1,4 @@
-//! The user, as the agent sees them: asked before an action, and answering later or never.
+//! Asks the user before an action; the answer comes later or never.
 //!
 //! A question is open from the moment its event is sent until it is answered or withdrawn. An answer to
 //! a question that is not open is refused, and does not apply to a later question with that number.
@@ -12,7 +12,7 @@ use protocol::{AgentCommand, Decision, EventKind, Question, RuleAction, Scope, S
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use crate::approval::{Approvals, ToolRules, stance};
+use crate::approval::{Approvals, ToolRules, egress_action};
 use crate::approval_audit::ApprovalAudit;
 use crate::error::AgentError;
 use crate::event_log::{EventLog, EventSender, WrittenEvent};
@@ -20,10 +20,10 @@ use crate::typed_input::UnfinishedLines;
 
 #[derive(Debug)]
 pub(crate) struct ApprovalBroker {
-    teller: EventSender,
+    sender: EventSender,
     /// Where questions and answers are written; `None` once the session has ended.
     log: Mutex<Option<EventLog>>,
-    pub(crate) witness: ApprovalAudit,
+    pub(crate) audit: ApprovalAudit,
     /// The hosts of the sandbox's proxy; `None` without a proxy.
     hosts: Option<SharedPolicy>,
     state: Mutex<BrokerState>,
@@ -33,8 +33,8 @@ pub(crate) struct ApprovalBroker {
 struct BrokerState {
     tools: ToolRules,
     /// Whether a user can be asked.
-    is_there: bool,
-    last: u32,
+    can_ask: bool,
+    last_number: u32,
     open: BTreeMap<u32, OpenQuestion>,
     /// Hosts that were denied once. Programs retry at once, so the denial holds for the rest of the
     /// turn.
@@ -52,21 +52,21 @@ struct OpenQuestion {
 
 impl ApprovalBroker {
     pub(crate) fn new(
-        teller: EventSender,
+        sender: EventSender,
         log: EventLog,
-        witness: ApprovalAudit,
+        audit: ApprovalAudit,
         approvals: Approvals,
         hosts: Option<SharedPolicy>,
     ) -> Arc<Self> {
         let state = BrokerState {
             tools: approvals.tools,
-            is_there: approvals.asks,
+            can_ask: approvals.asks,
             ..BrokerState::default()
         };
         Arc::new(Self {
-            teller,
+            sender,
             log: Mutex::new(Some(log)),
-            witness,
+            audit,
             hosts,
             state: Mutex::new(state),
         })
@@ -93,11 +93,11 @@ impl ApprovalBroker {
         let log = self.log()?;
         let number = {
             let mut state = self.state();
-            if !state.is_there {
+            if !state.can_ask {
                 return None;
             }
-            state.last += 1;
-            state.last
+            state.last_number += 1;
+            state.last_number
         };
         let question = Question {
             number,
@@ -108,22 +108,22 @@ impl ApprovalBroker {
         let asked = EventKind::Asked {
             question: question.clone(),
         };
-        let _asking = QuestionGuard {
-            person: self.clone(),
+        let _guard = QuestionGuard {
+            broker: self.clone(),
             number,
         };
         let (answer, answered) = oneshot::channel();
-        let person = self.clone();
-        let tell = move |written: WrittenEvent<'_>| {
-            let mut state = person.state();
+        let broker = self.clone();
+        let send = move |written: WrittenEvent<'_>| {
+            let mut state = broker.state();
             // Under one lock: a question is answerable exactly from when it is sent.
-            if state.is_there && !answer.is_closed() {
-                written.tell();
+            if state.can_ask && !answer.is_closed() {
+                written.send();
                 state.open.insert(number, OpenQuestion { question, answer });
             }
         };
         // A question that cannot be recorded is not asked. `answer` is dropped if it was not sent.
-        log.append_with(asked, tell).await.ok()?;
+        log.append_with(asked, send).await.ok()?;
         drop(log);
         answered.await.ok()
     }
@@ -134,15 +134,15 @@ impl ApprovalBroker {
     }
 
     /// Handles answers and allowed hosts, and reports a refusal; returns any other command.
-    pub(crate) async fn hear(&self, command: AgentCommand) -> Option<AgentCommand> {
-        let heard = match command {
+    pub(crate) async fn handle(&self, command: AgentCommand) -> Option<AgentCommand> {
+        let handled = match command {
             AgentCommand::Decide { question, decision } => self.answer(question, decision).await,
             AgentCommand::AllowHost { host } => self.allow_host(&host).await,
             command => return Some(command),
         };
-        if let Err(error) = heard {
+        if let Err(error) = handled {
             let reason = error.to_string();
-            self.teller.tell(EventKind::CommandRefused { reason }).await;
+            self.sender.send(EventKind::CommandRefused { reason }).await;
         }
         None
     }
@@ -157,12 +157,12 @@ impl ApprovalBroker {
     async fn apply_answer(&self, open: OpenQuestion, decision: Decision) -> Result<(), AgentError> {
         let OpenQuestion { question, answer } = open;
         // An answer that cannot be recorded does not take effect.
-        if let Err(error) = self.witness.answered(&question, decision).await {
-            self.decided(question, None).await;
+        if let Err(error) = self.audit.record_answer(&question, decision).await {
+            self.record_decision(question, None).await;
             return Err(error);
         }
-        let is_network_changed = self.keep(&question.subject, decision);
-        self.decided(question, Some(decision)).await;
+        let is_network_changed = self.apply_scope(&question.subject, decision);
+        self.record_decision(question, Some(decision)).await;
         if is_network_changed {
             self.send_network().await;
         }
@@ -171,7 +171,7 @@ impl ApprovalBroker {
     }
 
     /// Makes a rule of an answer, if its scope asks for it. Returns whether it changes the reachable hosts.
-    fn keep(&self, subject: &Subject, decision: Decision) -> bool {
+    fn apply_scope(&self, subject: &Subject, decision: Decision) -> bool {
         let action = if decision.is_allowed {
             RuleAction::Allow
         } else {
@@ -188,7 +188,7 @@ impl ApprovalBroker {
                 let (Some(hosts), Ok(rule)) = (&self.hosts, host.parse()) else {
                     return false;
                 };
-                hosts.answer(rule, stance(action));
+                hosts.answer(rule, egress_action(action));
                 decision.is_allowed
             }
             (Subject::Tool { .. }, Scope::Once) => false,
@@ -205,7 +205,7 @@ impl ApprovalBroker {
         let hosts = self.hosts.as_ref().ok_or(AgentError::NoProxy)?;
         let rule: egress::EgressRule = host.parse()?;
         let host = rule.to_string();
-        self.witness.record_allowed_host(&host).await?;
+        self.audit.record_allowed_host(&host).await?;
         hosts.answer(rule, EgressAction::Allow);
         self.state().denied.remove(&host);
         self.send_network().await;
@@ -213,14 +213,14 @@ impl ApprovalBroker {
             is_allowed: true,
             scope: Scope::Session,
         };
-        for open in self.settled(hosts) {
+        for open in self.take_allowed(hosts) {
             self.apply_answer(open, decision).await?;
         }
         Ok(())
     }
 
     /// Takes out the open questions about hosts that are now allowed.
-    fn settled(&self, hosts: &SharedPolicy) -> Vec<OpenQuestion> {
+    fn take_allowed(&self, hosts: &SharedPolicy) -> Vec<OpenQuestion> {
         let policy = hosts.policy();
         let is_allowed = |_: &u32, open: &mut OpenQuestion| match &open.question.subject {
             Subject::Host { host } => ConnectTarget::parse(host, Some(443))
@@ -241,26 +241,26 @@ impl ApprovalBroker {
     }
 
     /// Starts a turn: a host that was denied once can be asked about again.
-    pub(crate) fn begin_turn(&self) {
+    pub(crate) fn start_turn(&self) {
         self.state().denied.clear();
     }
 
     /// Withdraws all questions.
-    pub(crate) async fn withdraw(&self) {
+    pub(crate) async fn withdraw_questions(&self) {
         let open = std::mem::take(&mut self.state().open);
         for OpenQuestion { question, answer } in open.into_values() {
-            self.witness.record_unanswered(&question);
-            self.decided(question, None).await;
+            self.audit.record_unanswered(&question);
+            self.record_decision(question, None).await;
             drop(answer);
         }
     }
 
     /// Withdraws all questions and accepts no new ones.
-    pub(crate) async fn leave(&self) {
-        self.state().is_there = false;
-        self.withdraw().await;
+    pub(crate) async fn close(&self) {
+        self.state().can_ask = false;
+        self.withdraw_questions().await;
         if let Some(log) = self.log() {
-            log.settle().await;
+            log.flush().await;
         }
         // Releases the session's journal, even if this value is still referenced elsewhere.
         let log = self
@@ -272,7 +272,7 @@ impl ApprovalBroker {
     }
 
     /// Records a decision and sends it. Sends it even if recording failed, so that no UI keeps asking.
-    async fn decided(&self, question: Question, decision: Option<Decision>) {
+    async fn record_decision(&self, question: Question, decision: Option<Decision>) {
         let decided = EventKind::Decided { question, decision };
         let written = match self.log() {
             Some(log) => log.append(decided.clone()).await,
@@ -280,15 +280,15 @@ impl ApprovalBroker {
         };
         if let Err(error) = written {
             warn!(%error, "cannot record an answer");
-            self.teller.tell(decided).await;
+            self.sender.send(decided).await;
         }
     }
 
     async fn send_network(&self) {
         if let Some(hosts) = &self.hosts {
             let network = hosts.open();
-            self.teller
-                .tell(EventKind::NetworkChanged { network })
+            self.sender
+                .send(EventKind::NetworkChanged { network })
                 .await;
         }
     }
@@ -301,22 +301,22 @@ impl ApprovalBroker {
 
 /// Withdraws its question when dropped before the answer arrived.
 struct QuestionGuard {
-    person: Arc<ApprovalBroker>,
+    broker: Arc<ApprovalBroker>,
     number: u32,
 }
 
 impl Drop for QuestionGuard {
     fn drop(&mut self) {
-        let Some(open) = self.person.state().open.remove(&self.number) else {
+        let Some(open) = self.broker.state().open.remove(&self.number) else {
             return;
         };
-        self.person.witness.record_unanswered(&open.question);
+        self.broker.audit.record_unanswered(&open.question);
         let decided = EventKind::Decided {
             question: open.question,
             decision: None,
         };
-        if let Some(log) = self.person.log() {
-            log.append_later(decided);
+        if let Some(log) = self.broker.log() {
+            log.append_detached(decided);
         }
     }
 }

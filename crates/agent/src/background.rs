@@ -20,8 +20,8 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) struct BackgroundWatcher {
-    board: watch::Sender<WatchedJobs>,
-    visits: SandboxAccess,
+    watched: watch::Sender<WatchedJobs>,
+    access: SandboxAccess,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -32,38 +32,38 @@ struct WatchedJobs {
     /// Jobs so far. Identifies a job, because job numbers restart with each sandbox.
     count: u64,
     /// Starts and ends so far, which are reported without delay.
-    news: u64,
+    urgent_changes: u64,
 }
 
 impl BackgroundWatcher {
-    pub(crate) fn new(teller: EventSender, visits: SandboxAccess) -> Self {
-        let board = watch::Sender::new(WatchedJobs::default());
+    pub(crate) fn new(sender: EventSender, access: SandboxAccess) -> Self {
+        let watched = watch::Sender::new(WatchedJobs::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(send_lists(board.clone(), teller));
+        tasks.spawn(send_lists(watched.clone(), sender));
         Self {
-            board,
-            visits,
+            watched,
+            access,
             tasks: Mutex::new(tasks),
         }
     }
 
     /// Starts to watch a command.
-    pub(crate) fn begin(&self, job: BackgroundJob) {
-        let Some(visit) = self.visits.try_acquire() else {
+    pub(crate) fn watch(&self, job: BackgroundJob) {
+        let Some(lease) = self.access.try_acquire() else {
             return;
         };
         let number = job.job;
-        let mut place = 0;
-        self.board.send_modify(|board| {
-            board.count += 1;
-            board.news += 1;
-            place = board.count;
-            board.jobs.push((place, job));
+        let mut id = 0;
+        self.watched.send_modify(|watched| {
+            watched.count += 1;
+            watched.urgent_changes += 1;
+            id = watched.count;
+            watched.jobs.push((id, job));
         });
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         // Reaps finished tasks.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(watch_job(self.board.clone(), visit, place, number));
+        tasks.spawn(watch_job(self.watched.clone(), lease, id, number));
     }
 
     pub(crate) async fn end(self) {
@@ -76,10 +76,10 @@ impl BackgroundWatcher {
 }
 
 impl WatchedJobs {
-    fn update(&mut self, place: u64, tail: Option<String>, ending: Option<String>) {
-        let found = self.jobs.iter_mut().find(|(known, _)| *known == place);
+    fn update(&mut self, id: u64, tail: Option<String>, ending: Option<String>) {
+        let found = self.jobs.iter_mut().find(|(known, _)| *known == id);
         if let Some((_, job)) = found {
-            self.news += u64::from(ending.is_some());
+            self.urgent_changes += u64::from(ending.is_some());
             job.tail = tail.unwrap_or_else(|| std::mem::take(&mut job.tail));
             job.ending = ending;
         }
@@ -93,24 +93,19 @@ impl WatchedJobs {
     }
 }
 
-/// Polls a command and updates the board until it has ended.
-async fn watch_job(
-    board: watch::Sender<WatchedJobs>,
-    visit: SandboxLease,
-    place: u64,
-    number: u32,
-) {
+/// Polls a command and updates its entry until it has ended.
+async fn watch_job(watched: watch::Sender<WatchedJobs>, lease: SandboxLease, id: u64, number: u32) {
     let mut seen = 0;
     loop {
-        let looked = visit
-            .spend(async |sandbox| {
+        let polled = lease
+            .run(async |sandbox| {
                 let tail = sandbox.tail(number, seen).await?;
                 let ending = tail.ended.as_ref();
                 let ending = ending.map(|exit| tools::describe_background_exit(exit, sandbox));
                 Ok::<_, sandbox::SandboxError>((tail, ending))
             })
             .await;
-        let (tail, ending) = match looked {
+        let (tail, ending) = match polled {
             Some(Ok((tail, ending))) => {
                 seen = tail.printed;
                 let is_cut = tail.printed > tail.bytes.len() as u64;
@@ -120,38 +115,38 @@ async fn watch_job(
             None => (None, Some("ended with the sandbox".to_owned())),
         };
         let is_over = ending.is_some();
-        board.send_modify(|board| board.update(place, tail, ending));
+        watched.send_modify(|watched| watched.update(id, tail, ending));
         if is_over {
             return;
         }
         // Output printed meanwhile is in the next poll.
-        visit
-            .spend(async |_| tokio::time::sleep(REPORT_INTERVAL).await)
+        lease
+            .run(async |_| tokio::time::sleep(REPORT_INTERVAL).await)
             .await;
     }
 }
 
 /// Sends the list of jobs after every change, including the last.
-async fn send_lists(board: watch::Sender<WatchedJobs>, teller: EventSender) {
-    let mut changes = board.subscribe();
+async fn send_lists(watched: watch::Sender<WatchedJobs>, sender: EventSender) {
+    let mut changes = watched.subscribe();
     // A receiver of its own, because `wait_for` marks all earlier values as seen.
-    let mut hurry = board.subscribe();
+    let mut urgent_receiver = watched.subscribe();
     while changes.changed().await.is_ok() {
-        let mut news = 0;
+        let mut urgent_changes = 0;
         let list = || {
-            news = changes.borrow_and_update().news;
+            urgent_changes = changes.borrow_and_update().urgent_changes;
             let mut jobs = Vec::new();
-            board.send_if_modified(|board| {
-                jobs = board.list();
-                news = board.news;
+            watched.send_if_modified(|watched| {
+                jobs = watched.list();
+                urgent_changes = watched.urgent_changes;
                 false
             });
             EventKind::Background { jobs }
         };
-        if !teller.send_latest(list).await {
+        if !sender.send_latest(list).await {
             return;
         }
-        let urgent = hurry.wait_for(|board| board.news != news);
+        let urgent = urgent_receiver.wait_for(|watched| watched.urgent_changes != urgent_changes);
         // A timeout only means that nothing urgent happened.
         let _ = tokio::time::timeout(REPORT_INTERVAL, urgent)
             .await

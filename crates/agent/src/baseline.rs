@@ -35,10 +35,10 @@ impl Baseline {
     }
 
     /// Adds a checkpoint.
-    pub(crate) fn note(&self, checkpoint: &Checkpoint, known: Arc<KnownFiles>) {
-        let mut seen = self.lock();
-        seen.first.get_or_insert_with(|| checkpoint.clone());
-        seen.last = known;
+    pub(crate) fn add(&self, checkpoint: &Checkpoint, known: Arc<KnownFiles>) {
+        let mut state = self.lock();
+        state.first.get_or_insert_with(|| checkpoint.clone());
+        state.last = known;
     }
 
     fn lock(&self) -> MutexGuard<'_, BaselineState> {

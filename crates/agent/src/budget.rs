@@ -35,7 +35,7 @@ pub fn spent(history: &[Event]) -> Spending {
         if let EventKind::Replied { usage, cost, .. } | EventKind::Compacted { usage, cost, .. } =
             &event.kind
         {
-            ledger.spend(*usage, *cost);
+            ledger.add_request(*usage, *cost);
         }
     }
     ledger.spending(Duration::ZERO)
@@ -58,7 +58,7 @@ impl BudgetLedger {
     }
 
     /// Whether there is a cost limit, which requires known prices.
-    pub(crate) fn has_cost_ceiling(&self) -> bool {
+    pub(crate) fn has_cost_limit(&self) -> bool {
         self.budget.cost.is_some()
     }
 
@@ -68,7 +68,7 @@ impl BudgetLedger {
     }
 
     /// Adds a request with its usage.
-    pub(crate) fn spend(&mut self, usage: Usage, cost: Option<f64>) {
+    pub(crate) fn add_request(&mut self, usage: Usage, cost: Option<f64>) {
         self.requests += 1;
         self.usage += usage;
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
@@ -146,7 +146,7 @@ mod tests {
             cache_creation_input_tokens: 20,
             output_tokens: 10,
         };
-        ledger.spend(usage, cost);
+        ledger.add_request(usage, cost);
         match ledger.exceeded(Duration::from_secs(seconds)) {
             Some(Outcome::Budget { budget, .. }) => Some(budget),
             Some(other) => panic!("{other:?}"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_ceiling_that_is_reached_ends_the_turn() {
+    fn the_first_limit_that_is_reached_ends_the_turn() {
         let none = Budget::default();
         let check = |budget: Budget, expect: Option<BudgetKind>| {
             assert_eq!(spent(budget, Some(0.5), 60), expect, "{budget:?}");
@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn an_unknown_price_makes_the_sum_unknown() {
         let mut ledger = BudgetLedger::new(Budget::default(), Spending::none());
-        ledger.spend(Usage::default(), Some(1.0));
+        ledger.add_request(Usage::default(), Some(1.0));
         assert_eq!(ledger.spending(Duration::ZERO).cost, Some(1.0));
-        ledger.spend(Usage::default(), None);
+        ledger.add_request(Usage::default(), None);
         assert_eq!(ledger.spending(Duration::ZERO).cost, None);
         assert_eq!(
             spent(

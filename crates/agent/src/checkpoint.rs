@@ -104,7 +104,7 @@ impl KnownFiles {
 pub(crate) struct SnapshotTask(JoinHandle<Result<WorkspaceSnapshot, AgentError>>);
 
 impl SnapshotTask {
-    pub(crate) fn begin(
+    pub(crate) fn start(
         sandbox: Arc<Sandbox>,
         store: SessionStore,
         known: Arc<KnownFiles>,
@@ -122,12 +122,12 @@ impl SnapshotTask {
         store: &SessionStore,
     ) -> Option<WorkspaceSnapshot> {
         let first = (&mut self.0).await.ok()?;
-        let taken = match first {
+        let snapshot = match first {
             Ok(first) => take_snapshot(sandbox, store, &first.into_known()).await,
             Err(error) => Err(error),
         };
-        match taken {
-            Ok(taken) => Some(taken),
+        match snapshot {
+            Ok(snapshot) => Some(snapshot),
             Err(error) => {
                 warn!(%error, "cannot make a checkpoint");
                 None
@@ -196,7 +196,7 @@ pub(crate) async fn take_snapshot(
         .await?
         .collect()
         .await?;
-    let mut taken = WorkspaceSnapshot {
+    let mut snapshot = WorkspaceSnapshot {
         files: Vec::with_capacity(found.len()),
         bytes: 0,
         skipped: BTreeMap::new(),
@@ -204,7 +204,7 @@ pub(crate) async fn take_snapshot(
     };
     if is_cut {
         let why = format!("the workspace has more than {MAX_CHECKPOINT_FILES} files");
-        taken.skipped.insert(UNLISTED_FILES.to_owned(), why);
+        snapshot.skipped.insert(UNLISTED_FILES.to_owned(), why);
     }
     let mut to_read = Vec::new();
     for entry in found {
@@ -213,7 +213,7 @@ pub(crate) async fn take_snapshot(
                 // The turn's commands may unlock it; its content must not count as created by the turn then.
                 if entry.mode & 0o500 != 0o500 {
                     let why = "its content cannot be listed".to_owned();
-                    taken.skipped.insert(entry.path.to_string(), why);
+                    snapshot.skipped.insert(entry.path.to_string(), why);
                 }
                 RecordedKind::Folder
             }
@@ -221,8 +221,8 @@ pub(crate) async fn take_snapshot(
                 target: target.0.clone(),
             },
             (FileKind::File, _) => {
-                if let Some(why) = taken.skip_reason(&entry) {
-                    taken.skipped.insert(entry.path.to_string(), why);
+                if let Some(why) = snapshot.skip_reason(&entry) {
+                    snapshot.skipped.insert(entry.path.to_string(), why);
                     continue;
                 }
                 match known.content(&entry.path.0, entry.size, &stamp(&entry)) {
@@ -238,15 +238,17 @@ pub(crate) async fn take_snapshot(
             }
             _ => {
                 let why = "it is neither a file, a folder nor a symlink".to_owned();
-                taken.skipped.insert(entry.path.to_string(), why);
+                snapshot.skipped.insert(entry.path.to_string(), why);
                 continue;
             }
         };
-        taken.files.push(file_record(entry, kind));
+        snapshot.files.push(file_record(entry, kind));
     }
-    read_all(sandbox, store, &mut taken, to_read).await?;
-    taken.files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(taken)
+    read_all(sandbox, store, &mut snapshot, to_read).await?;
+    snapshot
+        .files
+        .sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(snapshot)
 }
 
 impl WorkspaceSnapshot {
@@ -271,7 +273,7 @@ impl WorkspaceSnapshot {
 async fn read_all(
     sandbox: &Sandbox,
     store: &SessionStore,
-    taken: &mut WorkspaceSnapshot,
+    snapshot: &mut WorkspaceSnapshot,
     files: Vec<SurveyEntry>,
 ) -> Result<(), AgentError> {
     let reads = stream::iter(files.into_iter().map(|entry| async move {
@@ -286,7 +288,7 @@ async fn read_all(
         let content = match outcome {
             Ok((_, content)) => content,
             Err(SandboxError::Refused(refusal)) => {
-                taken
+                snapshot
                     .skipped
                     .insert(entry.path.to_string(), refusal.message);
                 continue;
@@ -298,7 +300,7 @@ async fn read_all(
             size: content.len() as u64,
             content: hash,
         };
-        taken.files.push(file_record(entry, kind));
+        snapshot.files.push(file_record(entry, kind));
         size += content.len();
         batch.push((hash, content));
         if size >= STORE_BATCH_BYTES {

@@ -29,7 +29,7 @@ impl Session {
         &mut self,
         listener: &mut CommandListener,
     ) -> Result<(), AgentError> {
-        if self.scribe.conversation.messages().is_empty() {
+        if self.recorder.conversation.messages().is_empty() {
             return Err(AgentError::NothingToCompact);
         }
         let stopper = TurnStopper::default();
@@ -44,18 +44,18 @@ impl Session {
             return refuse("the budget is used up".to_owned());
         }
         // Builds the system prompt, which this request shares with all others.
-        self.sandbox(None).await?;
-        let conversation = &self.scribe.conversation;
+        self.ensure_sandbox(None).await?;
+        let conversation = &self.recorder.conversation;
         let turn = conversation.last_turn();
         let mut asked = conversation.clone();
         asked.apply(&EventKind::Noted {
             text: SUMMARY_INSTRUCTION.to_owned(),
         });
         let started = EventKind::RequestStarted { turn, request: 1 };
-        self.teller.tell(started).await;
-        let is_told = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
+        self.sender.send(started).await;
+        let should_send = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
         let reply = match self
-            .request_reply_to(asked.messages(), is_told, stopper)
+            .request_reply_to(asked.messages(), should_send, stopper)
             .await
         {
             ReplyOutcome::Replied(reply) => reply,
@@ -64,17 +64,17 @@ impl Session {
                 return refuse(error.message);
             }
             ReplyOutcome::Stopped(partial) => {
-                self.spend(partial.sum());
+                self.charge(partial.sum());
                 self.send_spending().await;
                 return refuse("it was interrupted".to_owned());
             }
         };
         let (usage, model) = (reply.usage, reply.model.clone());
-        let cost = self.spend(usage);
+        let cost = self.charge(usage);
         self.send_spending().await;
-        let summary = validate_summary(&self.scribe.conversation, &reply)
+        let summary = validate_summary(&self.recorder.conversation, &reply)
             .map_err(AgentError::NotCompacted)?;
-        self.scribe
+        self.recorder
             .record(EventKind::Compacted {
                 summary,
                 usage,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_and_shorter_text_is_a_summary() {
+    fn only_a_complete_and_shorter_text_is_a_summary() {
         let long = "word ".repeat(1000);
         let check = |content: &[Block], stop: Stop, expect: Result<&str, &str>| {
             let reply = ModelReply {
@@ -143,9 +143,9 @@ mod tests {
                 usage: Usage::default(),
                 model: "m".into(),
             };
-            let judged = validate_summary(&conversation(&long), &reply);
+            let validated = validate_summary(&conversation(&long), &reply);
             let expect = expect.map(str::to_owned).map_err(str::to_owned);
-            assert_eq!(judged, expect, "{content:?}");
+            assert_eq!(validated, expect, "{content:?}");
         };
         let text = [Block::text("All is done.\n")];
         let call = Block::ToolUse {

@@ -19,7 +19,7 @@ const LOST_CALL_RESULT: &str = "No result: hotcell was stopped while this ran. I
 
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    course: TurnHistory,
+    history: TurnHistory,
     /// Calls of the last reply, in its order, with the results received so far.
     open: Vec<(CallId, Option<Block>)>,
     /// Undos that can be redone; the most recent is last.
@@ -40,7 +40,7 @@ pub(crate) struct UndoRecord {
     pub(crate) checkpoint: Checkpoint,
     /// Files of the turn that the undo did not restore.
     pub(crate) left: Vec<String>,
-    course: TurnHistory,
+    history: TurnHistory,
 }
 
 impl Conversation {
@@ -55,26 +55,26 @@ impl Conversation {
     pub fn apply(&mut self, event: &EventKind) {
         match event {
             EventKind::TurnStarted { turn, prompt } => {
-                self.settle();
+                self.close_calls();
                 self.undone.clear();
                 self.last_turn = *turn;
-                self.course.begin(*turn, prompt);
+                self.history.begin_turn(*turn, prompt);
             }
             EventKind::TurnContinued { .. } => {
-                self.settle();
+                self.close_calls();
                 self.undone.clear();
-                self.course.is_cut_short = true;
+                self.history.is_cut_short = true;
             }
-            EventKind::Replied { content, stop, .. } => self.reply(content, stop),
+            EventKind::Replied { content, stop, .. } => self.add_reply(content, stop),
             EventKind::ToolEnded {
                 call,
                 content,
                 is_error,
                 ..
-            } => self.answer(call, content, *is_error),
+            } => self.add_result(call, content, *is_error),
             EventKind::Noted { text } => {
-                self.settle();
-                self.course.say(Role::User, [Block::text(text)]);
+                self.close_calls();
+                self.history.append(Role::User, [Block::text(text)]);
             }
             EventKind::CheckpointMade {
                 turn,
@@ -87,8 +87,8 @@ impl Conversation {
                 self.set_checkpoint(*turn, *moment, checkpoint);
             }
             EventKind::TurnEnded { outcome, .. } => {
-                self.settle();
-                self.course.is_cut_short = *outcome != Outcome::Done;
+                self.close_calls();
+                self.history.is_cut_short = *outcome != Outcome::Done;
             }
             EventKind::Undone {
                 turn,
@@ -97,28 +97,28 @@ impl Conversation {
                 ..
             } => {
                 self.note_checkpoint_number(checkpoint);
-                self.settle();
-                let course = self.course.clone();
-                if self.course.undo_from(*turn) {
+                self.close_calls();
+                let history = self.history.clone();
+                if self.history.undo_from(*turn) {
                     self.undone.push(UndoRecord {
                         turn: *turn,
                         checkpoint: checkpoint.clone(),
                         left: left.clone(),
-                        course,
+                        history,
                     });
                 }
             }
             EventKind::Redone { checkpoint, .. } => {
                 self.note_checkpoint_number(checkpoint);
-                self.settle();
+                self.close_calls();
                 if let Some(undo) = self.undone.pop() {
-                    self.course = undo.course;
+                    self.history = undo.history;
                 }
             }
             EventKind::Compacted { summary, .. } => {
-                self.settle();
+                self.close_calls();
                 self.undone.clear();
-                self.course.compact(summary);
+                self.history.compact(summary);
             }
             _ => {}
         }
@@ -147,26 +147,26 @@ impl Conversation {
         }
     }
 
-    fn reply(&mut self, content: &[Block], stop: &Stop) {
-        self.settle();
+    fn add_reply(&mut self, content: &[Block], stop: &Stop) {
+        self.close_calls();
         // Providers do not accept refused text in later requests.
         if *stop == Stop::Refusal {
             return;
         }
-        let mut said: Vec<Block> = content.to_vec();
-        while said
+        let mut blocks: Vec<Block> = content.to_vec();
+        while blocks
             .last()
             .is_some_and(|block| is_empty(block) || is_thinking(block))
         {
-            said.pop();
+            blocks.pop();
         }
         // Sent back as the last message, so that the provider continues it.
         if *stop == Stop::PauseTurn
-            && let Some(Block::Text { text, .. }) = said.last_mut()
+            && let Some(Block::Text { text, .. }) = blocks.last_mut()
         {
             text.truncate(text.trim_end().len());
         }
-        self.course.say(Role::Assistant, said);
+        self.history.append(Role::Assistant, blocks);
         self.open = content
             .iter()
             .filter_map(|block| match block {
@@ -176,7 +176,7 @@ impl Conversation {
             .collect();
     }
 
-    fn answer(&mut self, call: &CallId, content: &[Block], is_error: bool) {
+    fn add_result(&mut self, call: &CallId, content: &[Block], is_error: bool) {
         let waiting = |(id, result): &&mut (CallId, Option<Block>)| id == call && result.is_none();
         if let Some((id, result)) = self.open.iter_mut().find(waiting) {
             *result = Some(Block::ToolResult {
@@ -190,12 +190,12 @@ impl Conversation {
             });
         }
         if self.open.iter().all(|(_, result)| result.is_some()) {
-            self.settle();
+            self.close_calls();
         }
     }
 
     /// Puts the results into one message. A call without a result gets [`LOST_CALL_RESULT`] as its result.
-    fn settle(&mut self) {
+    fn close_calls(&mut self) {
         let results = std::mem::take(&mut self.open);
         let lost = |id| Block::ToolResult {
             tool_use_id: id,
@@ -206,19 +206,19 @@ impl Conversation {
             .into_iter()
             .map(|(id, result)| result.unwrap_or_else(|| lost(id)))
             .collect();
-        self.course.say(Role::User, results);
+        self.history.append(Role::User, results);
     }
 
     /// The messages to send. Complete only between replies: open calls have no result in it yet.
     pub fn messages(&self) -> &[Arc<Message>] {
-        &self.course.messages
+        &self.history.messages
     }
 
     /// Whether the model is to reply next: the last message is a prompt or holds results.
     pub fn awaits_reply(&self) -> bool {
         self.open.is_empty()
             && self
-                .course
+                .history
                 .messages
                 .last()
                 .is_some_and(|message| message.role == Role::User)
@@ -234,7 +234,7 @@ impl Conversation {
 
     /// Whether the last turn was cut short: not ended, or ended before the model was done.
     pub fn can_continue(&self) -> bool {
-        self.course.is_cut_short
+        self.history.is_cut_short
     }
 
     /// The number of the last turn, undone or not; 0 before the first.
@@ -244,7 +244,7 @@ impl Conversation {
 
     /// The turn that an undo would revert.
     pub fn undoable(&self) -> Option<u32> {
-        self.course.last_turn()
+        self.history.last_turn()
     }
 
     /// The undo that a redo would revert.
@@ -255,14 +255,14 @@ impl Conversation {
     /// The conversation with its messages replaced by a summary.
     pub(crate) fn with_summary(&self, summary: &str) -> Self {
         let mut conversation = self.clone();
-        conversation.settle();
-        conversation.course.compact(summary);
+        conversation.close_calls();
+        conversation.history.compact(summary);
         conversation
     }
 
     /// Estimated size of the messages, for comparison with another conversation.
     pub(crate) fn size(&self) -> u64 {
-        self.course
+        self.history
             .messages
             .iter()
             .map(|message| estimate_message(message))

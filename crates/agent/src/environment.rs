@@ -11,14 +11,14 @@ use crate::prompt;
 use crate::session::Session;
 
 impl Session {
-    /// Waits for the sandbox, and sends `Ready` once. Cancel safe.
-    pub(crate) async fn stand(&mut self) -> Result<(), AgentError> {
-        let sandbox = self.cell.stand().await?;
+    /// Waits until the sandbox has started, and sends `Ready` once. Cancel safe.
+    pub(crate) async fn wait_ready(&mut self) -> Result<Arc<Sandbox>, AgentError> {
+        let sandbox = self.sandbox.wait_started().await?;
         if !self.is_ready {
             self.send_ready(&sandbox).await;
             self.is_ready = true;
         }
-        Ok(())
+        Ok(sandbox)
     }
 
     /// Sends what the session works with, before anything is recorded.
@@ -31,49 +31,48 @@ impl Session {
             strength: description.strength().name().to_owned(),
             reason: description.reason.clone(),
             walls: description.walls.clone(),
-            workspace: self.cell.spec().workspace.display().to_string(),
-            network: self.cell.network(),
-            asks: self.cell.spec().network.asks(),
+            workspace: self.sandbox.spec().workspace.display().to_string(),
+            network: self.sandbox.network(),
+            asks: self.sandbox.spec().network.asks(),
         };
-        self.teller.tell(ready).await;
+        self.sender.send(ready).await;
     }
 
     /// The started sandbox. Records a new one, and builds the system prompt if there is none yet.
-    pub(crate) async fn sandbox(
+    pub(crate) async fn ensure_sandbox(
         &mut self,
         replaces: Option<String>,
     ) -> Result<Arc<Sandbox>, AgentError> {
-        self.stand().await?;
-        let (sandbox, is_new) = self.cell.sandbox().await?;
-        if is_new {
-            let started = self.cell.started(&sandbox, replaces);
-            self.scribe.record(started).await?;
+        let sandbox = self.wait_ready().await?;
+        if self.sandbox.take_unrecorded() {
+            let started = self.sandbox.started_event(&sandbox, replaces);
+            self.recorder.record(started).await?;
         }
         if self.system.is_empty() {
-            let network = self.cell.network();
-            let advice = advice(&sandbox).await;
-            let surroundings = prompt::PromptEnvironment {
-                spec: self.cell.spec(),
+            let network = self.sandbox.network();
+            let instructions = read_instructions(&sandbox).await;
+            let environment = prompt::PromptEnvironment {
+                spec: self.sandbox.spec(),
                 backend: sandbox.description().backend,
                 root: sandbox.root(),
                 network: &network,
             };
-            self.system = prompt::system(&surroundings, &advice);
+            self.system = prompt::system(&environment, &instructions);
         }
         Ok(sandbox)
     }
 }
 
 /// The project's AGENTS.md, cut to the maximum length; empty if there is none.
-async fn advice(sandbox: &Sandbox) -> String {
+async fn read_instructions(sandbox: &Sandbox) -> String {
     let read = sandbox.read_file("AGENTS.md", 0, Some(prompt::MAX_INSTRUCTIONS_BYTES));
     match read.await {
         Ok((metadata, content)) => {
-            let mut advice = String::from_utf8_lossy(&content).into_owned();
+            let mut instructions = String::from_utf8_lossy(&content).into_owned();
             if metadata.size > prompt::MAX_INSTRUCTIONS_BYTES {
-                advice.push_str("\n[truncated: read the file for the rest]");
+                instructions.push_str("\n[truncated: read the file for the rest]");
             }
-            advice
+            instructions
         }
         Err(_) => String::new(),
     }

@@ -34,7 +34,7 @@ pub(crate) struct WrittenEvent<'a> {
 }
 
 impl WrittenEvent<'_> {
-    pub(crate) fn tell(self) {
+    pub(crate) fn send(self) {
         self.permit.send(self.event);
     }
 }
@@ -51,30 +51,30 @@ impl EventLog {
 
     /// Writes an event and sends it. Completes even if the caller stops waiting.
     pub(crate) async fn append(&self, kind: EventKind) -> Result<(), AgentError> {
-        self.append_with(kind, |written: WrittenEvent<'_>| written.tell())
+        self.append_with(kind, |written: WrittenEvent<'_>| written.send())
             .await
     }
 
-    /// Writes an event and has `tell` send it, if there is a receiver.
+    /// Writes an event and has `send` send it, if there is a receiver.
     pub(crate) async fn append_with(
         &self,
         kind: EventKind,
-        tell: impl FnOnce(WrittenEvent<'_>) + Send + 'static,
+        send: impl FnOnce(WrittenEvent<'_>) + Send + 'static,
     ) -> Result<(), AgentError> {
         let log = self.clone();
         // Queued from here on, whichever task runs first.
-        let mut turn = Box::pin(self.order.clone().lock_owned());
-        let is_next = poll_immediate(turn.as_mut()).await;
+        let mut queued = Box::pin(self.order.clone().lock_owned());
+        let acquired = poll_immediate(queued.as_mut()).await;
         let writing = self.tasks.spawn(async move {
-            let _order = match is_next {
+            let _order = match acquired {
                 Some(order) => order,
-                None => turn.await,
+                None => queued.await,
             };
             let mut journal = log.journal.clone();
             let event = journal.append(Timestamp::now(), kind).await?;
             // A missing receiver is no error.
             if let Ok(permit) = log.events.reserve().await {
-                tell(WrittenEvent { event, permit });
+                send(WrittenEvent { event, permit });
             }
             Ok(())
         });
@@ -82,7 +82,7 @@ impl EventLog {
     }
 
     /// Appends without waiting. Does nothing outside of a runtime.
-    pub(crate) fn append_later(&self, kind: EventKind) {
+    pub(crate) fn append_detached(&self, kind: EventKind) {
         let log = self.clone();
         if let Ok(runtime) = Handle::try_current() {
             let writing = async move { log.append(kind).await };
@@ -91,7 +91,7 @@ impl EventLog {
     }
 
     /// Waits until all pending events are written.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn flush(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -153,12 +153,12 @@ impl EventSender {
         &self.session
     }
 
-    pub(crate) async fn tell(&self, kind: EventKind) {
+    pub(crate) async fn send(&self, kind: EventKind) {
         let _ = self.events.send(self.event(kind)).await;
     }
 
     /// For events that may be dropped when the receiver is behind.
-    pub(crate) fn mention(&self, kind: EventKind) {
+    pub(crate) fn try_send(&self, kind: EventKind) {
         let _ = self.events.try_send(self.event(kind));
     }
 
@@ -166,8 +166,8 @@ impl EventSender {
     /// no receiver any more.
     pub(crate) async fn send_latest(&self, kind: impl FnOnce() -> EventKind) -> bool {
         match self.events.reserve().await {
-            Ok(place) => {
-                place.send(self.event(kind()));
+            Ok(permit) => {
+                permit.send(self.event(kind()));
                 true
             }
             Err(_) => false,

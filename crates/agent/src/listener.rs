@@ -19,22 +19,22 @@ use crate::workspace_query::{WorkspaceQueries, WorkspaceQuery};
 pub(crate) struct CommandListener {
     commands: mpsc::Receiver<AgentCommand>,
     /// Received while other work was in progress.
-    waiting: VecDeque<AgentCommand>,
-    inquiries: WorkspaceQueries,
-    person: Arc<ApprovalBroker>,
+    queued: VecDeque<AgentCommand>,
+    queries: WorkspaceQueries,
+    broker: Arc<ApprovalBroker>,
 }
 
 impl CommandListener {
     pub(crate) fn new(
         commands: mpsc::Receiver<AgentCommand>,
-        inquiries: WorkspaceQueries,
-        person: Arc<ApprovalBroker>,
+        queries: WorkspaceQueries,
+        broker: Arc<ApprovalBroker>,
     ) -> Self {
         Self {
             commands,
-            waiting: VecDeque::new(),
-            inquiries,
-            person,
+            queued: VecDeque::new(),
+            queries,
+            broker,
         }
     }
 
@@ -42,17 +42,17 @@ impl CommandListener {
     /// safe.
     pub(crate) async fn next(&mut self) -> Option<AgentCommand> {
         loop {
-            if let Some(command) = self.waiting.pop_front() {
+            if let Some(command) = self.queued.pop_front() {
                 return Some(command);
             }
             match self.commands.recv().await {
                 Some(command) => {
-                    if let Some(command) = self.answer(command) {
+                    if let Some(command) = self.start_query(command) {
                         return Some(command);
                     }
                 }
                 None => {
-                    self.inquiries.answered().await;
+                    self.queries.wait_answered().await;
                     return None;
                 }
             }
@@ -60,13 +60,13 @@ impl CommandListener {
     }
 
     /// Starts to answer a query beside other work; returns any other command.
-    fn answer(&mut self, command: AgentCommand) -> Option<AgentCommand> {
-        let inquiry = match command {
+    fn start_query(&mut self, command: AgentCommand) -> Option<AgentCommand> {
+        let query = match command {
             AgentCommand::ListFiles => WorkspaceQuery::Files,
             AgentCommand::Diff => WorkspaceQuery::Differences,
             command => return Some(command),
         };
-        self.inquiries.ask(inquiry);
+        self.queries.start(query);
         None
     }
 
@@ -79,7 +79,7 @@ impl CommandListener {
         deadline: Option<Instant>,
     ) -> T {
         let mut work = pin!(work);
-        let mut over = pin!(async {
+        let mut deadline_reached = pin!(async {
             match deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,
                 None => std::future::pending().await,
@@ -93,21 +93,21 @@ impl CommandListener {
                 command = self.commands.recv(), if is_open => match command {
                     Some(AgentCommand::Interrupt) => {
                         stopper.stop(StopCause::Interrupted);
-                        self.person.withdraw().await;
+                        self.broker.withdraw_questions().await;
                     }
                     Some(command) => {
-                        let command = self.person.hear(command).await;
-                        let command = command.and_then(|command| self.answer(command));
-                        self.waiting.extend(command);
+                        let command = self.broker.handle(command).await;
+                        let command = command.and_then(|command| self.start_query(command));
+                        self.queued.extend(command);
                     }
                     None => {
                         is_open = false;
-                        self.person.leave().await;
+                        self.broker.close().await;
                     }
                 },
-                () = &mut over, if stopper.cause().is_none() => {
+                () = &mut deadline_reached, if stopper.cause().is_none() => {
                     stopper.stop(StopCause::OutOfTime);
-                    self.person.withdraw().await;
+                    self.broker.withdraw_questions().await;
                 }
             }
         }
@@ -115,6 +115,6 @@ impl CommandListener {
 
     /// Drops queries that are not answered yet.
     pub(crate) async fn end(self) {
-        self.inquiries.end().await;
+        self.queries.end().await;
     }
 }

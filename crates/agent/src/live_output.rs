@@ -23,11 +23,11 @@ const EVENT_INTERVAL: Duration = Duration::from_millis(33);
 
 /// The live output of one call.
 pub(crate) struct LiveOutput<'a> {
-    teller: &'a EventSender,
+    sender: &'a EventSender,
     call: &'a CallId,
     state: Mutex<LiveState>,
     /// Notified when output waits to be sent.
-    waits: Notify,
+    pending: Notify,
 }
 
 #[derive(Debug)]
@@ -47,15 +47,15 @@ struct OutputRun {
 }
 
 impl<'a> LiveOutput<'a> {
-    pub(crate) fn new(teller: &'a EventSender, call: &'a CallId) -> Self {
+    pub(crate) fn new(sender: &'a EventSender, call: &'a CallId) -> Self {
         Self {
-            teller,
+            sender,
             call,
             state: Mutex::new(LiveState {
                 runs: VecDeque::new(),
                 due: Instant::now(),
             }),
-            waits: Notify::new(),
+            pending: Notify::new(),
         }
     }
 
@@ -64,29 +64,29 @@ impl<'a> LiveOutput<'a> {
         let mut state = self.lock();
         state.push(bytes, is_error);
         if Instant::now() >= state.due {
-            self.tell(&mut state)
+            self.flush(&mut state)
         } else {
-            self.waits.notify_one()
+            self.pending.notify_one()
         }
     }
 
     /// Sends waiting output when it is due, for as long as it is polled.
     pub(crate) async fn send_pending(&self) -> Infallible {
         loop {
-            self.waits.notified().await;
+            self.pending.notified().await;
             let due = self.lock().due;
             tokio::time::sleep_until(due).await;
-            self.tell(&mut self.lock());
+            self.flush(&mut self.lock());
         }
     }
 
-    fn tell(&self, state: &mut LiveState) {
+    fn flush(&self, state: &mut LiveState) {
         let now = Instant::now();
-        let (texts, left) = state.take();
+        let (texts, incomplete) = state.take();
         state.due = now + EVENT_INTERVAL * texts.len() as u32;
-        state.runs.extend(left);
+        state.runs.extend(incomplete);
         for (text, is_error) in texts {
-            self.teller.mention(EventKind::ToolOutput {
+            self.sender.try_send(EventKind::ToolOutput {
                 call: self.call.clone(),
                 text,
                 is_error,
@@ -124,11 +124,11 @@ impl LiveState {
 
     /// The output to send, and bytes that wait for the rest of an incomplete UTF-8 character.
     fn take(&mut self) -> (Vec<(String, bool)>, Option<OutputRun>) {
-        let mut left = None;
+        let mut incomplete = None;
         if let Some(last) = self.runs.back_mut() {
             let whole = last.bytes.len() - incomplete_utf8_len(&last.bytes);
             if whole < last.bytes.len() {
-                left = Some(OutputRun {
+                incomplete = Some(OutputRun {
                     is_error: last.is_error,
                     bytes: last.bytes.split_off(whole),
                     is_cut: false,
@@ -140,7 +140,7 @@ impl LiveState {
             .map(|run| (text(&run.bytes, run.is_cut), run.is_error))
             .filter(|(text, _)| !text.is_empty())
             .collect();
-        (texts, left)
+        (texts, incomplete)
     }
 }
 
@@ -161,9 +161,9 @@ fn incomplete_utf8_len(bytes: &[u8]) -> usize {
     let Some(start) = last.iter().rposition(|byte| *byte >= 0xc0) else {
         return 0;
     };
-    let letter = &last[start..];
-    match std::str::from_utf8(letter) {
-        Err(error) if error.error_len().is_none() => letter.len(),
+    let character = &last[start..];
+    match std::str::from_utf8(character) {
+        Err(error) if error.error_len().is_none() => character.len(),
         _ => 0,
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_is_kept_from_a_line_or_a_letter_on() {
+    fn truncated_output_starts_at_a_line_or_a_character() {
         let check = |pieces: &[&str], expect: &[(&str, bool)]| {
             let mut state = state();
             for piece in pieces {
@@ -205,13 +205,13 @@ mod tests {
                 };
                 state.push(text.as_bytes(), is_error);
             }
-            let (texts, left) = state.take();
+            let (texts, incomplete) = state.take();
             let texts: Vec<(&str, bool)> = texts
                 .iter()
                 .map(|(text, is_error)| (text.as_str(), *is_error))
                 .collect();
             assert_eq!(texts, expect);
-            assert!(left.is_none());
+            assert!(incomplete.is_none());
         };
         check(&["a", "b"], &[("ab", false)]);
         check(
@@ -223,28 +223,28 @@ mod tests {
         check(&["first", &format!("!{long}")], &[(&long, true)]);
         let lines = format!("{}\nsecond\nthird\n", "y".repeat(MAX_LIVE_BYTES));
         check(&[&lines], &[("second\nthird\n", false)]);
-        // Two bytes per letter and one more byte, so the cut is inside a letter.
-        let letters = format!("{}x", "é".repeat(MAX_LIVE_BYTES));
+        // Two bytes per character and one more byte, so the cut is inside a character.
+        let characters = format!("{}x", "é".repeat(MAX_LIVE_BYTES));
         let shown = format!("{}x", "é".repeat(MAX_LIVE_BYTES / 2 - 1));
-        check(&[&letters], &[(&shown, false)]);
+        check(&[&characters], &[(&shown, false)]);
     }
 
     #[test]
-    fn a_letter_is_told_when_it_is_whole() {
+    fn a_character_is_sent_when_it_is_complete() {
         let mut state = state();
         let word = "grün".as_bytes();
         state.push(&word[..3], false);
-        let (texts, left) = state.take();
+        let (texts, incomplete) = state.take();
         assert_eq!(texts, [("gr".to_owned(), false)]);
-        state.runs.extend(left);
+        state.runs.extend(incomplete);
         state.push(&word[3..], false);
-        let (texts, left) = state.take();
+        let (texts, incomplete) = state.take();
         assert_eq!(texts, [("ün".to_owned(), false)]);
-        assert!(left.is_none());
+        assert!(incomplete.is_none());
         // Invalid bytes are shown as they are.
         state.push(b"\xff\xc3(", false);
-        let (texts, left) = state.take();
+        let (texts, incomplete) = state.take();
         assert_eq!(texts.len(), 1);
-        assert!(left.is_none());
+        assert!(incomplete.is_none());
     }
 }

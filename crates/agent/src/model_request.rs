@@ -36,24 +36,24 @@ enum ReplyPiece {
 }
 
 impl Session {
-    pub(crate) async fn ask(&mut self, stopper: &TurnStopper) -> ReplyOutcome {
-        let messages = self.scribe.conversation.messages();
-        let heard = self.listen(messages, |_| true, stopper).await;
-        self.count(heard)
+    pub(crate) async fn request_reply(&mut self, stopper: &TurnStopper) -> ReplyOutcome {
+        let messages = self.recorder.conversation.messages();
+        let received = self.receive_reply(messages, |_| true, stopper).await;
+        self.to_outcome(received)
     }
 
     /// Asks with other messages than the conversation's. Sends only the events that `is_told` selects.
     pub(crate) async fn request_reply_to(
         &mut self,
         messages: &[Arc<Message>],
-        is_told: fn(&EventKind) -> bool,
+        should_send: fn(&EventKind) -> bool,
         stopper: &TurnStopper,
     ) -> ReplyOutcome {
-        let heard = self.listen(messages, is_told, stopper).await;
-        self.count(heard)
+        let received = self.receive_reply(messages, should_send, stopper).await;
+        self.to_outcome(received)
     }
 
-    fn count(
+    fn to_outcome(
         &mut self,
         (reply, partial): (Option<Result<ModelReply, ModelError>>, PartialReply),
     ) -> ReplyOutcome {
@@ -63,7 +63,7 @@ impl Session {
                 ReplyOutcome::Replied(reply)
             }
             Some(Err(error)) => {
-                self.spend(partial.sum());
+                self.charge(partial.sum());
                 ReplyOutcome::Failed(error)
             }
             None => ReplyOutcome::Stopped(partial),
@@ -71,10 +71,10 @@ impl Session {
     }
 
     /// Returns the reply, and sends its pieces as they arrive. `None` if it was stopped.
-    async fn listen(
+    async fn receive_reply(
         &self,
         messages: &[Arc<Message>],
-        is_told: fn(&EventKind) -> bool,
+        should_send: fn(&EventKind) -> bool,
         stopper: &TurnStopper,
     ) -> (Option<Result<ModelReply, ModelError>>, PartialReply) {
         let mut partial = PartialReply::default();
@@ -84,35 +84,35 @@ impl Session {
             messages,
             max_tokens: self.max_tokens,
         };
-        let (pieces, mut heard) = mpsc::unbounded_channel();
+        let (pieces, mut received) = mpsc::unbounded_channel();
         // Owns the sender, so that the receiving loop below ends with the reply.
         let reply = async move {
-            let mut hear = move |piece: ReplyEvent<'_>| {
+            let mut handle = move |piece: ReplyEvent<'_>| {
                 let _ = pieces.send(ReplyPiece::from(piece));
             };
-            self.model.model.reply(request, &mut hear).await
+            self.model.model.reply(request, &mut handle).await
         };
-        let tell = async {
-            while let Some(heard) = heard.recv().await {
-                partial.add(&heard);
-                if let ReplyPiece::Event(kind) = heard
-                    && is_told(&kind)
+        let send = async {
+            while let Some(received) = received.recv().await {
+                partial.add(&received);
+                if let ReplyPiece::Event(kind) = received
+                    && should_send(&kind)
                 {
-                    self.teller.tell(kind).await;
+                    self.sender.send(kind).await;
                 }
             }
         };
         let reply = tokio::select! {
-            (reply, ()) = async { tokio::join!(reply, tell) } => Some(reply),
+            (reply, ()) = async { tokio::join!(reply, send) } => Some(reply),
             () = stopper.token().cancelled() => None,
         };
         (reply, partial)
     }
 
     /// Adds a request to the ledger and returns its cost.
-    pub(crate) fn spend(&mut self, usage: Usage) -> Option<f64> {
+    pub(crate) fn charge(&mut self, usage: Usage) -> Option<f64> {
         let cost = self.model.price.of(&usage);
-        self.ledger.spend(usage, cost);
+        self.ledger.add_request(usage, cost);
         cost
     }
 
@@ -121,8 +121,8 @@ impl Session {
         turn: u32,
         reply: ModelReply,
     ) -> Result<(), AgentError> {
-        let cost = self.spend(reply.usage);
-        self.scribe
+        let cost = self.charge(reply.usage);
+        self.recorder
             .record(EventKind::Replied {
                 turn,
                 content: reply.content,
@@ -139,7 +139,7 @@ impl Session {
 
     pub(crate) async fn send_spending(&self) {
         let spending = self.ledger.spending(self.elapsed());
-        self.teller.tell(EventKind::Spent { spending }).await;
+        self.sender.send(EventKind::Spent { spending }).await;
     }
 
     /// Records the text of a reply that was stopped, and the usage that the provider reported for it.
@@ -166,8 +166,8 @@ impl Session {
 }
 
 impl PartialReply {
-    fn add(&mut self, heard: &ReplyPiece) {
-        match heard {
+    fn add(&mut self, received: &ReplyPiece) {
+        match received {
             ReplyPiece::Event(EventKind::TextDelta { text }) => self.text.push_str(text),
             ReplyPiece::Event(EventKind::Retrying { .. }) => {
                 self.text.clear();

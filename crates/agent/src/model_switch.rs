@@ -14,16 +14,16 @@ impl Session {
             reason,
         };
         let chosen = self.models.choose(name, 0).map_err(refuse)?;
-        if self.ledger.has_cost_ceiling() && !chosen.price.is_known() {
+        if self.ledger.has_cost_limit() && !chosen.price.is_known() {
             let reason = "its price is unknown, so the cost limit cannot be enforced";
             return Err(refuse(reason.to_owned()));
         }
         let own_name = chosen.model.name().to_owned();
         self.model = chosen;
-        if let Some(EventKind::SessionStarted { model, .. }) = self.scribe.opening() {
+        if let Some(EventKind::SessionStarted { model, .. }) = self.recorder.opening() {
             *model = own_name;
             if self.is_ready {
-                let sandbox = self.cell.stand().await?;
+                let sandbox = self.sandbox.wait_started().await?;
                 self.send_ready(&sandbox).await;
             }
             return Ok(());
@@ -32,6 +32,6 @@ impl Session {
             model: own_name,
             window: self.model.window,
         };
-        self.scribe.record(changed).await
+        self.recorder.record(changed).await
     }
 }

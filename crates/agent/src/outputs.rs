@@ -15,7 +15,7 @@ pub(crate) struct StoredOutputs {
 }
 
 impl OutputStore for StoredOutputs {
-    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
+    fn store(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
         Box::pin(async {
             let kept = self.store.store_output(&self.session, output).await;
             kept.map_err(|error| refused(&error))
@@ -64,7 +64,7 @@ impl ReplayedOutputs {
 }
 
 impl OutputStore for ReplayedOutputs {
-    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
+    fn store(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
         Box::pin(async move {
             let mut replay = self.lock();
             let number = replay.kept.len() + 1;

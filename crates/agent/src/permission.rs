@@ -2,7 +2,7 @@
 //! user.
 //!
 //! A denial is a text for the model or the program that asked, and names the rule or the user. Entry
-//! points: [`permit`] for calls, [`install_approvals`] for connections.
+//! points: [`check_call`] for calls, [`install_approvals`] for connections.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -53,22 +53,22 @@ pub(crate) fn is_denial(result: &str) -> bool {
 }
 
 /// Permits a call, or returns the reason for the model why it is not run.
-pub(crate) async fn permit(
-    person: &Arc<ApprovalBroker>,
+pub(crate) async fn check_call(
+    broker: &Arc<ApprovalBroker>,
     tool: &str,
     input: &Value,
     stop: &CancellationToken,
 ) -> Result<(), String> {
     let typed = TypedInput::of(tool, input);
-    let lines = typed.as_ref().map(|typed| typed.lines(person));
+    let lines = typed.as_ref().map(|typed| typed.lines(broker));
     let argument = match &typed {
         Some(typed) => Some(typed.text().trim().to_owned()),
         None => main_argument(input),
     };
     let claims = claims(tool, argument, lines.unwrap_or_default());
-    let rules = person.tool_rules();
+    let rules = broker.tool_rules();
     let decide = |claim: &RuleClaim| rules.decide(&claim.tool, claim.argument.as_deref());
-    let mut judged: Vec<(RuleClaim, ToolVerdict)> = claims
+    let mut verdicts: Vec<(RuleClaim, ToolVerdict)> = claims
         .into_iter()
         .map(|claim| {
             let verdict = decide(&claim);
@@ -76,12 +76,12 @@ pub(crate) async fn permit(
         })
         .collect();
     // Denials first: the user is not asked about a call of which any part is denied.
-    judged.sort_by_key(|(_, verdict)| !matches!(verdict, ToolVerdict::Deny { .. }));
-    for (claim, verdict) in judged {
-        check_claim(person, tool, claim, verdict, stop).await?;
+    verdicts.sort_by_key(|(_, verdict)| !matches!(verdict, ToolVerdict::Deny { .. }));
+    for (claim, verdict) in verdicts {
+        check_claim(broker, tool, claim, verdict, stop).await?;
     }
     if let Some(typed) = typed {
-        typed.keep(person);
+        typed.remember(broker);
     }
     Ok(())
 }
@@ -108,18 +108,18 @@ fn claims(tool: &str, argument: Option<String>, lines: Vec<String>) -> Vec<RuleC
 }
 
 async fn check_claim(
-    person: &Arc<ApprovalBroker>,
+    broker: &Arc<ApprovalBroker>,
     tool: &str,
     claim: RuleClaim,
     verdict: ToolVerdict,
     stop: &CancellationToken,
 ) -> Result<(), String> {
-    let what = what(tool, claim.argument.as_deref());
-    let witness = &person.witness;
+    let what = describe_call(tool, claim.argument.as_deref());
+    let audit = &broker.audit;
     let recorded = match &verdict {
         ToolVerdict::Allow { rule: None } | ToolVerdict::Ask { .. } => Ok(()),
-        ToolVerdict::Allow { rule: Some(rule) } => witness.record_rule(&what, true, rule).await,
-        ToolVerdict::Deny { rule } => witness.record_rule(&what, false, rule).await,
+        ToolVerdict::Allow { rule: Some(rule) } => audit.record_rule(&what, true, rule).await,
+        ToolVerdict::Deny { rule } => audit.record_rule(&what, false, rule).await,
     };
     // An action that cannot be recorded is not allowed.
     recorded.map_err(|error| format!("Not run: {error}."))?;
@@ -138,14 +138,14 @@ async fn check_claim(
     let decision = tokio::select! {
         biased;
         () = stop.cancelled() => return Err("Not run: the turn was interrupted.".to_owned()),
-        decision = person.ask(what.clone(), why, subject) => decision,
+        decision = broker.ask(what.clone(), why, subject) => decision,
     };
     match decision {
         Some(decision) if decision.is_allowed => Ok(()),
         Some(_) => Err(format!("{DENIED_BY_USER}{DENIAL_ADVICE}")),
         None if stop.is_cancelled() => Err("Not run: the turn was interrupted.".to_owned()),
         None => {
-            let _ = witness.record_rule(&what, false, &rule).await;
+            let _ = audit.record_rule(&what, false, &rule).await;
             Err(format!(
                 "{DENIED_UNASKED}{rule}` says to ask, and nobody can be asked here. {DENIAL_ADVICE}"
             ))
@@ -195,7 +195,7 @@ fn normalize_path(path: &str) -> String {
 
 /// Describes a call in one line that hides nothing: unprintable characters are escaped, and characters
 /// left out are counted.
-fn what(tool: &str, argument: Option<&str>) -> String {
+fn describe_call(tool: &str, argument: Option<&str>) -> String {
     let Some(argument) = argument else {
         return format!("call {tool}");
     };
@@ -219,24 +219,24 @@ fn what(tool: &str, argument: Option<&str>) -> String {
 pub(crate) fn install_approvals(
     spec: &mut SandboxSpec,
     approvals: Approvals,
-    teller: EventSender,
+    sender: EventSender,
     log: EventLog,
 ) -> Arc<ApprovalBroker> {
-    let session = teller.session().to_string();
+    let session = sender.session().to_string();
     let name = spec.name.get_or_insert(session).clone();
-    let witness = ApprovalAudit::new(name, spec.audit.clone());
+    let audit = ApprovalAudit::new(name, spec.audit.clone());
     let asks = approvals.asks;
     let gate = gate(spec, &approvals);
     let hosts = gate.as_ref().map(|gate| gate.hosts().clone());
-    let person = ApprovalBroker::new(teller, log, witness, approvals, hosts);
+    let broker = ApprovalBroker::new(sender, log, audit, approvals, hosts);
     if let Some(gate) = gate {
         spec.network = Network::Gated(if asks {
-            gate.with_approver(Arc::new(GateAsker(person.clone())))
+            gate.with_approver(Arc::new(GateAsker(broker.clone())))
         } else {
             gate
         });
     }
-    person
+    broker
 }
 
 /// The gate for the sandbox's proxy, with the rules about hosts; `None` when it needs no proxy.
@@ -260,7 +260,7 @@ struct GateAsker(Arc<ApprovalBroker>);
 
 impl HostApprover for GateAsker {
     fn ask(&self, target: &ConnectTarget, rule: Option<&EgressRule>) -> HostApprovalFuture {
-        let person = self.0.clone();
+        let broker = self.0.clone();
         let host = EgressRule::from(target).to_string();
         let what = format!("connect to {target}");
         let why = match rule {
@@ -271,10 +271,10 @@ impl HostApprover for GateAsker {
             because: because.to_owned(),
         };
         Box::pin(async move {
-            if person.has_denied(&host) {
+            if broker.has_denied(&host) {
                 return denied("the person said no");
             }
-            match person.ask(what, why, Subject::Host { host }).await {
+            match broker.ask(what, why, Subject::Host { host }).await {
                 Some(Decision {
                     is_allowed: true,
                     scope,
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_held_against_the_main_argument() {
+    fn rules_match_the_main_argument() {
         let check = |input: Value, expect: Option<&str>| {
             assert_eq!(main_argument(&input).as_deref(), expect, "{input}");
         };
@@ -333,9 +333,9 @@ mod tests {
     }
 
     #[test]
-    fn a_question_hides_nothing() {
+    fn a_question_shows_every_character_or_its_escape() {
         let check = |argument: Option<&str>, expect: &str| {
-            assert_eq!(what("bash", argument), expect);
+            assert_eq!(describe_call("bash", argument), expect);
         };
         check(None, "call bash");
         check(Some("ls -l"), "bash: ls -l");

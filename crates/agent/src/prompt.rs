@@ -19,12 +19,12 @@ pub(crate) struct PromptEnvironment<'a> {
 }
 
 /// Parts that are the same in all sessions come first, for the provider's cache.
-pub(crate) fn system(sandbox: &PromptEnvironment<'_>, advice: &str) -> Vec<String> {
+pub(crate) fn system(sandbox: &PromptEnvironment<'_>, instructions: &str) -> Vec<String> {
     let mut system = vec![BASE_INSTRUCTIONS.to_owned(), environment_section(sandbox)];
-    if !advice.trim().is_empty() {
+    if !instructions.trim().is_empty() {
         system.push(format!(
             "Instructions of the project, from AGENTS.md in {WORKSPACE_PATH}:\n\n{}",
-            advice.trim()
+            instructions.trim()
         ));
     }
     system

@@ -9,7 +9,7 @@ use crate::session::Session;
 impl Session {
     /// Reverts the last undo.
     pub(crate) async fn redo(&mut self) -> Result<(), AgentError> {
-        let Some(undone) = self.scribe.conversation.redoable_undo().cloned() else {
+        let Some(undone) = self.recorder.conversation.redoable_undo().cloned() else {
             return Err(AgentError::NothingToRedo);
         };
         // Everything that can fail cleanly comes before the first change.
@@ -17,10 +17,10 @@ impl Session {
             .checkpoint_files(undone.turn, &undone.checkpoint)
             .await?;
         let record = self.turn_files(undone.turn).await?;
-        let (sandbox, taken) = self.snapshot_now().await?;
-        let number = self.scribe.conversation.last_checkpoint() + 1;
-        let now = taken
-            .save(&self.store, self.teller.session(), number)
+        let (sandbox, snapshot) = self.snapshot_now().await?;
+        let number = self.recorder.conversation.last_checkpoint() + 1;
+        let now = snapshot
+            .save(&self.store, self.sender.session(), number)
             .await?;
         let restored = match &record {
             Some(record) => {
@@ -32,13 +32,13 @@ impl Session {
                     before: &wanted,
                     skipped,
                     after: Some((&left, skipped)),
-                    now: Some(&taken),
+                    now: Some(&snapshot),
                 };
                 checkpoint::restore(&sandbox, &self.store, target).await?
             }
             None => RestoreResult::default(),
         };
-        self.scribe
+        self.recorder
             .record(EventKind::Redone {
                 turn: undone.turn,
                 checkpoint: now,

@@ -11,7 +11,7 @@ use crate::step::ToolCall;
 /// How many recent calls are compared, so that loops over several calls are detected too.
 const RECENT_CALLS: usize = 24;
 
-/// From this repetition on, the model is told.
+/// From this repetition on, the model is warned.
 const WARN_AFTER_REPEATS: usize = 4;
 
 /// At this repetition, the turn ends.
@@ -27,14 +27,14 @@ pub(crate) struct RepetitionDetector {
 pub(crate) enum RepetitionVerdict {
     Fine,
     /// A note for the model.
-    Tell(String),
+    Warn(String),
     /// A reason for the user.
     End(String),
 }
 
 impl RepetitionDetector {
     /// Adds a call and judges it.
-    pub(crate) fn note(&mut self, call: &ToolCall, output: &ToolOutput) -> RepetitionVerdict {
+    pub(crate) fn add(&mut self, call: &ToolCall, output: &ToolOutput) -> RepetitionVerdict {
         let ToolCall { name, input, .. } = call;
         // Polling a job repeats by design.
         if name == "bash_job" && input["action"] == "poll" && !output.is_error {
@@ -51,9 +51,9 @@ impl RepetitionDetector {
                     .hash(&mut hasher),
             }
         }
-        let print = hasher.finish();
-        let times = 1 + self.recent.iter().filter(|seen| **seen == print).count();
-        self.recent.push_back(print);
+        let hash = hasher.finish();
+        let times = 1 + self.recent.iter().filter(|seen| **seen == hash).count();
+        self.recent.push_back(hash);
         if self.recent.len() > RECENT_CALLS {
             self.recent.pop_front();
         }
@@ -61,7 +61,7 @@ impl RepetitionDetector {
             END_AFTER_REPEATS.. => RepetitionVerdict::End(format!(
                 "the model called `{name}` {times} times with the same input and the same result"
             )),
-            WARN_AFTER_REPEATS.. => RepetitionVerdict::Tell(format!(
+            WARN_AFTER_REPEATS.. => RepetitionVerdict::Warn(format!(
                 "You have called `{name}` {times} times with the same input and got the same \
                  result each time. Doing it again will not help: try something else, or say what \
                  blocks you."
@@ -89,18 +89,18 @@ mod tests {
             input: input.clone(),
             broken: None,
         };
-        repetition.note(&call, &ToolOutput::text(result))
+        repetition.add(&call, &ToolOutput::text(result))
     }
 
     #[test]
-    fn the_same_again_is_told_and_then_ended() {
+    fn a_repeated_call_is_warned_about_and_then_ends_the_turn() {
         let mut repetition = RepetitionDetector::default();
         let input = json!({"command": "make"});
         for time in 1..=END_AFTER_REPEATS {
             let verdict = check(&mut repetition, "bash", &input, "error");
             let expect = match time {
                 END_AFTER_REPEATS.. => matches!(verdict, RepetitionVerdict::End(_)),
-                WARN_AFTER_REPEATS.. => matches!(verdict, RepetitionVerdict::Tell(_)),
+                WARN_AFTER_REPEATS.. => matches!(verdict, RepetitionVerdict::Warn(_)),
                 _ => verdict == RepetitionVerdict::Fine,
             };
             assert!(expect, "{time}: {verdict:?}");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_of_several_calls_are_seen() {
+    fn loops_over_several_calls_are_detected() {
         let mut repetition = RepetitionDetector::default();
         let mut last = RepetitionVerdict::Fine;
         for round in 0..END_AFTER_REPEATS {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn another_result_is_progress() {
+    fn a_new_result_is_progress() {
         let mut repetition = RepetitionDetector::default();
         for time in 0..100 {
             let verdict = check(&mut repetition, "bash", &json!({}), &format!("{time} left"));

@@ -62,16 +62,16 @@ pub async fn replay(
         session: session.clone(),
     });
     let (silent, _) = mpsc::channel(1);
-    let teller = EventSender::new(session.clone(), silent);
+    let sender = EventSender::new(session.clone(), silent);
     let stop = CancellationToken::new();
     {
-        let toolbox = ToolRunner {
+        let runner = ToolRunner {
             tools,
             sandbox: sandbox.clone(),
             outputs: &outputs,
-            teller: &teller,
+            sender: &sender,
             background: None,
-            person: None,
+            broker: None,
             stop: &stop,
         };
         for step in steps(events) {
@@ -97,9 +97,9 @@ pub async fn replay(
             outputs.expect(kept.map(|kept| kept.handle.clone()));
             let summary = summarize(tools, &call).to_string();
             let batch = [call];
-            let mut running = std::pin::pin!(toolbox.run(&batch));
+            let mut running = std::pin::pin!(runner.run(&batch));
             while let Some(ended) = running.next().await {
-                if let Some(error) = ended.broke {
+                if let Some(error) = ended.sandbox_error {
                     return Err(error.into());
                 }
                 let (recorded, replayed) =
@@ -166,7 +166,7 @@ struct RecordedResult<'a> {
 /// so a result belongs to the last call with its id that has none.
 fn steps(events: &[Event]) -> Vec<ReplayStep<'_>> {
     let mut steps = Vec::new();
-    let mut beginnings: BTreeMap<u32, &Checkpoint> = BTreeMap::new();
+    let mut turn_starts: BTreeMap<u32, &Checkpoint> = BTreeMap::new();
     // The checkpoint that each undo was started from, while it can be redone.
     let mut undone: Vec<Option<&Checkpoint>> = Vec::new();
     for event in events {
@@ -198,8 +198,10 @@ fn steps(events: &[Event]) -> Vec<ReplayStep<'_>> {
                     ReplayStep::Call(recorded) => Some(recorded),
                     ReplayStep::Restore(_) => None,
                 });
-                if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
-                    its.result = Some(RecordedResult {
+                if let Some(recorded) =
+                    latest.find(|one| one.call.id == *call && one.result.is_none())
+                {
+                    recorded.result = Some(RecordedResult {
                         content,
                         kept: kept.as_ref(),
                         denied: *denied,
@@ -209,14 +211,14 @@ fn steps(events: &[Event]) -> Vec<ReplayStep<'_>> {
             EventKind::CheckpointMade {
                 turn, checkpoint, ..
             } => {
-                beginnings.entry(*turn).or_insert(checkpoint);
+                turn_starts.entry(*turn).or_insert(checkpoint);
             }
             EventKind::Undone {
                 turn, checkpoint, ..
             } => {
-                let beginning = beginnings.get(turn).copied();
-                steps.extend(beginning.map(ReplayStep::Restore));
-                undone.push(beginning.map(|_| checkpoint));
+                let start = turn_starts.get(turn).copied();
+                steps.extend(start.map(ReplayStep::Restore));
+                undone.push(start.map(|_| checkpoint));
             }
             // A turn that changed nothing has nothing to restore.
             EventKind::Redone { .. } => {

@@ -21,14 +21,14 @@ pub(crate) struct CallRound<'a> {
     calls: &'a [ToolCall],
     repetition: &'a mut RepetitionDetector,
     /// A note for the model.
-    advice: Option<String>,
+    note: Option<String>,
     /// Why the turn ends.
     end: Option<String>,
 }
 
 impl Session {
     /// Runs calls. Returns how the turn ends if they end it.
-    pub(crate) async fn call(
+    pub(crate) async fn run_calls(
         &mut self,
         turn: u32,
         mut round: CallRound<'_>,
@@ -49,15 +49,15 @@ impl Session {
             self.replace_sandbox(lost, &mut round).await?;
             // The snapshot started in the old sandbox is lost with it.
             if !is_on_record {
-                let sandbox = self.sandbox(None).await?;
+                let sandbox = self.ensure_sandbox(None).await?;
                 let known = self.baseline.known();
-                *snapshot = Some(SnapshotTask::begin(sandbox, self.store.clone(), known));
+                *snapshot = Some(SnapshotTask::start(sandbox, self.store.clone(), known));
             }
         }
         if let Some(reason) = round.end {
             return Ok(Some(Outcome::Failed { reason }));
         }
-        if let Some(text) = round.advice {
+        if let Some(text) = round.note {
             self.note(text).await?;
         }
         Ok(None)
@@ -70,20 +70,20 @@ impl Session {
         stopper: &TurnStopper,
         round: &mut CallRound<'_>,
     ) -> Result<Option<LostCalls>, AgentError> {
-        let toolbox = ToolRunner {
-            sandbox: self.sandbox(None).await?,
+        let runner = ToolRunner {
+            sandbox: self.ensure_sandbox(None).await?,
             tools: &self.tools,
             outputs: &self.outputs,
-            teller: &self.teller,
+            sender: &self.sender,
             background: Some(&self.background),
-            person: Some(&self.person),
+            broker: Some(&self.broker),
             stop: stopper.token(),
         };
         let mut lost: Option<LostCalls> = None;
-        let mut running = pin!(toolbox.run(batch));
+        let mut running = pin!(runner.run(batch));
         while let Some(mut ended) = running.next().await {
-            match (ended.broke.take(), &mut lost) {
-                (None, _) => round.record(&mut self.scribe, ended).await?,
+            match (ended.sandbox_error.take(), &mut lost) {
+                (None, _) => round.record(&mut self.recorder, ended).await?,
                 (Some(_), Some(lost)) => lost.calls.push(ended),
                 (Some(error), None) => {
                     lost = Some(LostCalls {
@@ -101,18 +101,18 @@ impl Session {
         lost: LostCalls,
         round: &mut CallRound<'_>,
     ) -> Result<(), AgentError> {
-        let reason = self.cell.replace(&lost.error).await;
+        let reason = self.sandbox.replace(&lost.error).await;
         warn!(%reason, "sandbox replaced");
         let text = format!(
             "The sandbox was lost while this ran: {reason}. A new one was started: files in \
              /workspace are as they were, but the shell's state, background commands and all \
              other files are gone."
         );
-        self.sandbox(Some(reason)).await?;
+        self.ensure_sandbox(Some(reason)).await?;
         for mut ended in lost.calls {
             ended.output = error_output(text.clone());
             ended.summary.output = ShownOutput::Text;
-            round.record(&mut self.scribe, ended).await?;
+            round.record(&mut self.recorder, ended).await?;
         }
         Ok(())
     }
@@ -129,25 +129,25 @@ impl<'a> CallRound<'a> {
         Self {
             calls,
             repetition,
-            advice: None,
+            note: None,
             end: None,
         }
     }
 
     async fn record(
         &mut self,
-        scribe: &mut EventRecorder,
+        recorder: &mut EventRecorder,
         ended: EndedCall,
     ) -> Result<(), AgentError> {
         let Some(call) = self.calls.iter().find(|call| call.id == ended.call) else {
             return Ok(());
         };
-        match self.repetition.note(call, &ended.output) {
+        match self.repetition.add(call, &ended.output) {
             RepetitionVerdict::Fine => {}
-            RepetitionVerdict::Tell(text) => self.advice = Some(text),
+            RepetitionVerdict::Warn(text) => self.note = Some(text),
             RepetitionVerdict::End(text) => self.end = Some(text),
         }
-        scribe
+        recorder
             .record(EventKind::ToolEnded {
                 call: ended.call,
                 name: call.name.clone(),

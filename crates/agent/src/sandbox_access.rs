@@ -1,5 +1,6 @@
 //! Access to the sandbox for work beside the turn: workspace queries and watching background commands.
-//! A visit never keeps a sandbox alive: its work is cancelled when the sandbox ends.
+//! A lease never keeps a sandbox alive: its work is cancelled when the sandbox ends. Entry type:
+//! [`SandboxAccess`].
 
 use std::sync::Arc;
 
@@ -13,39 +14,39 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 #[derive(Debug)]
 pub(crate) struct SharedSandbox {
     sandbox: Arc<Sandbox>,
-    is_going: CancellationToken,
-    visitors: TaskTracker,
+    closing: CancellationToken,
+    leases: TaskTracker,
 }
 
 impl SharedSandbox {
     pub(crate) fn new(sandbox: Arc<Sandbox>) -> Self {
         Self {
             sandbox,
-            is_going: CancellationToken::new(),
-            visitors: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            leases: TaskTracker::new(),
         }
     }
 
-    fn enter(&self) -> SandboxLease {
+    fn lease(&self) -> SandboxLease {
         SandboxLease {
             sandbox: self.sandbox.clone(),
-            is_going: self.is_going.clone(),
-            _presence: self.visitors.token(),
+            closing: self.closing.clone(),
+            _token: self.leases.token(),
         }
     }
 
-    /// Cancels all visits and waits until they are dropped. Takes `self`, so no visit can start after it.
+    /// Revokes all leases and waits until they are dropped. Takes `self`, so that there are no new ones.
     pub(crate) async fn close(self) {
-        self.is_going.cancel();
-        self.visitors.close();
-        self.visitors.wait().await;
+        self.closing.cancel();
+        self.leases.close();
+        self.leases.wait().await;
     }
 }
 
 impl Drop for SharedSandbox {
-    /// Cancels all visits also when a session is dropped in the middle of its work.
+    /// Revokes all leases also when a session is dropped in the middle of its work.
     fn drop(&mut self) {
-        self.is_going.cancel();
+        self.closing.cancel();
     }
 }
 
@@ -54,38 +55,38 @@ impl Drop for SharedSandbox {
 pub(crate) struct SandboxAccess(watch::Receiver<Option<SharedSandbox>>);
 
 impl SandboxAccess {
-    pub(crate) fn new(door: watch::Receiver<Option<SharedSandbox>>) -> Self {
-        Self(door)
+    pub(crate) fn new(shared: watch::Receiver<Option<SharedSandbox>>) -> Self {
+        Self(shared)
     }
 
-    /// Waits until a sandbox runs; `None` when none ever will.
-    pub(crate) async fn enter(&mut self) -> Option<SandboxLease> {
-        let door = self.0.wait_for(Option::is_some).await.ok()?;
-        // Under the watch's lock, so that the owner that takes the door out knows of every visit.
-        door.as_ref().map(SharedSandbox::enter)
+    /// Waits until a sandbox runs; `None` if none will run any more.
+    pub(crate) async fn acquire(&mut self) -> Option<SandboxLease> {
+        let shared = self.0.wait_for(Option::is_some).await.ok()?;
+        // Under the watch's lock, so that `close` waits for every lease.
+        shared.as_ref().map(SharedSandbox::lease)
     }
 
-    /// Enters if a sandbox runs now.
+    /// A lease, if a sandbox runs now.
     pub(crate) fn try_acquire(&self) -> Option<SandboxLease> {
-        self.0.borrow().as_ref().map(SharedSandbox::enter)
+        self.0.borrow().as_ref().map(SharedSandbox::lease)
     }
 }
 
 /// A reference to a running sandbox that can be revoked.
 #[derive(Debug)]
 pub(crate) struct SandboxLease {
-    // Dropped before the presence token.
+    // Dropped before the token.
     sandbox: Arc<Sandbox>,
-    is_going: CancellationToken,
-    _presence: TaskTrackerToken,
+    closing: CancellationToken,
+    _token: TaskTrackerToken,
 }
 
 impl SandboxLease {
-    /// Does some work in the sandbox; `None` if the sandbox ended first.
-    pub(crate) async fn spend<T>(&self, work: impl AsyncFnOnce(&Sandbox) -> T) -> Option<T> {
+    /// Runs some work in the sandbox; `None` if the sandbox ended first.
+    pub(crate) async fn run<T>(&self, work: impl AsyncFnOnce(&Sandbox) -> T) -> Option<T> {
         tokio::select! {
             biased;
-            () = self.is_going.cancelled() => None,
+            () = self.closing.cancelled() => None,
             done = work(&self.sandbox) => Some(done),
         }
     }

@@ -56,19 +56,19 @@ pub async fn run(
     events: mpsc::Sender<Event>,
 ) -> Result<(), AgentError> {
     let mut session = Session::open(setup, events).await?;
-    let mut listener = CommandListener::new(commands, session.inquiries(), session.person.clone());
-    let served = session.serve(&mut listener).await;
+    let mut listener = CommandListener::new(commands, session.queries(), session.broker.clone());
+    let outcome = session.serve(&mut listener).await;
     listener.end().await;
-    session.person.leave().await;
+    session.broker.close().await;
     session.background.end().await;
-    session.cell.end().await;
-    served
+    session.sandbox.end().await;
+    outcome
 }
 
 pub(crate) struct Session {
-    pub(crate) scribe: EventRecorder,
-    pub(crate) teller: EventSender,
-    pub(crate) cell: SessionSandbox,
+    pub(crate) recorder: EventRecorder,
+    pub(crate) sender: EventSender,
+    pub(crate) sandbox: SessionSandbox,
     pub(crate) store: SessionStore,
     pub(crate) outputs: StoredOutputs,
     pub(crate) model: ChosenModel,
@@ -79,44 +79,44 @@ pub(crate) struct Session {
     pub(crate) system: Vec<String>,
     pub(crate) ledger: BudgetLedger,
     pub(crate) max_tokens: u32,
-    pub(crate) begun: Instant,
+    pub(crate) started_at: Instant,
     /// The files as recorded by checkpoints.
     pub(crate) baseline: Arc<Baseline>,
     pub(crate) background: BackgroundWatcher,
     /// Whether the `Ready` event has been sent.
     pub(crate) is_ready: bool,
-    pub(crate) person: Arc<ApprovalBroker>,
+    pub(crate) broker: Arc<ApprovalBroker>,
 }
 
 impl Session {
     async fn open(setup: SessionSetup, events: mpsc::Sender<Event>) -> Result<Self, AgentError> {
-        let teller = EventSender::new(setup.journal.session().clone(), events.clone());
+        let sender = EventSender::new(setup.journal.session().clone(), events.clone());
         let mut sandbox = setup.sandbox;
         let log = EventLog::new(setup.journal, events);
-        let person = install_approvals(&mut sandbox, setup.approvals, teller.clone(), log.clone());
-        let cell = SessionSandbox::start(sandbox);
+        let broker = install_approvals(&mut sandbox, setup.approvals, sender.clone(), log.clone());
+        let sandbox = SessionSandbox::start(sandbox);
         let opening = EventKind::SessionStarted {
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            workspace: cell.spec().workspace.display().to_string(),
+            workspace: sandbox.spec().workspace.display().to_string(),
             model: setup.model.model.name().to_owned(),
             forked_from: None,
         };
-        let scribe = EventRecorder::new(log, opening, &setup.history);
-        let known = match scribe.conversation.last_checkpoint() {
+        let recorder = EventRecorder::new(log, opening, &setup.history);
+        let known = match recorder.conversation.last_checkpoint() {
             0 => KnownFiles::default(),
-            number => KnownFiles::load(&setup.store, teller.session(), number).await?,
+            number => KnownFiles::load(&setup.store, sender.session(), number).await?,
         };
-        let first = scribe.conversation.first_checkpoint().cloned();
+        let first = recorder.conversation.first_checkpoint().cloned();
         Ok(Self {
             baseline: Arc::new(Baseline::new(first, known)),
-            background: BackgroundWatcher::new(teller.clone(), cell.visits()),
+            background: BackgroundWatcher::new(sender.clone(), sandbox.access()),
             outputs: StoredOutputs {
                 store: setup.store.clone(),
-                session: teller.session().clone(),
+                session: sender.session().clone(),
             },
-            teller,
-            scribe,
-            cell,
+            sender,
+            recorder,
+            sandbox,
             store: setup.store,
             model: setup.model,
             models: setup.models,
@@ -125,9 +125,9 @@ impl Session {
             system: Vec::new(),
             ledger: BudgetLedger::new(setup.budget, setup.spent),
             max_tokens: setup.max_tokens,
-            begun: Instant::now(),
+            started_at: Instant::now(),
             is_ready: false,
-            person,
+            broker,
         })
     }
 
@@ -136,8 +136,8 @@ impl Session {
             let is_ready = self.is_ready;
             let command = tokio::select! {
                 biased;
-                stood = self.stand(), if !is_ready => {
-                    stood?;
+                started = self.wait_ready(), if !is_ready => {
+                    started?;
                     continue;
                 }
                 command = listener.next() => match command {
@@ -148,7 +148,7 @@ impl Session {
             match self.handle_command(command, listener).await {
                 Err(error) if error.is_refusal() => {
                     let reason = error.to_string();
-                    self.teller.tell(EventKind::CommandRefused { reason }).await;
+                    self.sender.send(EventKind::CommandRefused { reason }).await;
                 }
                 outcome => outcome?,
             }
@@ -166,26 +166,26 @@ impl Session {
             }
             AgentCommand::Prompt { content } => {
                 let started = EventKind::TurnStarted {
-                    turn: self.scribe.conversation.last_turn() + 1,
+                    turn: self.recorder.conversation.last_turn() + 1,
                     prompt: content,
                 };
-                self.begin(started, listener).await
+                self.start_turn(started, listener).await
             }
             AgentCommand::Continue => {
                 let continued = self.continuation()?;
-                self.begin(continued, listener).await
+                self.start_turn(continued, listener).await
             }
             AgentCommand::Undo => self.undo().await,
             // No turn is running; only background commands can have open questions.
             AgentCommand::Interrupt => {
-                self.person.withdraw().await;
+                self.broker.withdraw_questions().await;
                 Ok(())
             }
             AgentCommand::Redo => self.redo().await,
             AgentCommand::Compact => self.compact(listener).await,
             AgentCommand::UseModel { name } => self.use_model(&name).await,
             command @ (AgentCommand::AllowHost { .. } | AgentCommand::Decide { .. }) => {
-                self.person.hear(command).await;
+                self.broker.handle(command).await;
                 Ok(())
             }
             // The listener has them answered.
@@ -195,7 +195,7 @@ impl Session {
 
     /// The event that continues the last turn, if it was cut short.
     fn continuation(&self) -> Result<EventKind, AgentError> {
-        let conversation = &self.scribe.conversation;
+        let conversation = &self.recorder.conversation;
         match conversation.undoable() {
             Some(turn) if conversation.can_continue() => Ok(EventKind::TurnContinued { turn }),
             _ => Err(AgentError::NothingToContinue),
@@ -203,7 +203,7 @@ impl Session {
     }
 
     /// Runs a turn while listening to commands.
-    async fn begin(
+    async fn start_turn(
         &mut self,
         event: EventKind,
         listener: &mut CommandListener,
@@ -216,7 +216,7 @@ impl Session {
 
     /// When the budget's time runs out.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.ledger.time_left().map(|time| self.begun + time)
+        self.ledger.time_left().map(|time| self.started_at + time)
     }
 
     async fn turn(&mut self, event: EventKind, stopper: &TurnStopper) -> Result<(), AgentError> {
@@ -225,26 +225,26 @@ impl Session {
             _ => return Ok(()),
         };
         let is_continued = matches!(event, EventKind::TurnContinued { .. });
-        self.person.begin_turn();
-        self.scribe.record(event).await?;
-        if is_continued && !self.scribe.conversation.awaits_reply() {
+        self.broker.start_turn();
+        self.recorder.record(event).await?;
+        if is_continued && !self.recorder.conversation.awaits_reply() {
             let text = "Go on.".to_owned();
-            self.scribe.record(EventKind::Noted { text }).await?;
+            self.recorder.record(EventKind::Noted { text }).await?;
         }
-        let outcome = self.perform(turn, stopper).await?;
-        let spending = self.ledger.spending(self.begun.elapsed());
-        self.scribe
+        let outcome = self.perform_turn(turn, stopper).await?;
+        let spending = self.ledger.spending(self.started_at.elapsed());
+        self.recorder
             .record(EventKind::TurnEnded {
                 turn,
                 outcome,
                 spending,
             })
             .await?;
-        self.conclude(turn).await
+        self.checkpoint_after_turn(turn).await
     }
 
     /// How the turn ends if it was told to stop.
-    pub(crate) fn stopped(&self, stopper: &TurnStopper) -> Option<Outcome> {
+    pub(crate) fn stop_outcome(&self, stopper: &TurnStopper) -> Option<Outcome> {
         stopper.cause().map(|cause| match cause {
             StopCause::Interrupted => Outcome::Interrupted,
             StopCause::OutOfTime => self.ledger.out_of_time(),
@@ -252,6 +252,6 @@ impl Session {
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
+        self.started_at.elapsed()
     }
 }

@@ -17,16 +17,16 @@ pub(crate) struct SessionSandbox {
     spec: SandboxSpec,
     state: SandboxState,
     /// Access for work beside the turn.
-    door: watch::Sender<Option<SharedSandbox>>,
+    shared: watch::Sender<Option<SharedSandbox>>,
 }
 
 #[derive(Debug)]
 enum SandboxState {
     Starting(JoinHandle<Result<Sandbox, SandboxError>>),
-    Standing {
+    Running {
         sandbox: Arc<Sandbox>,
         /// Whether its start is recorded.
-        is_known: bool,
+        is_recorded: bool,
     },
     Gone,
 }
@@ -37,23 +37,23 @@ impl SessionSandbox {
         Self {
             state: SandboxState::Starting(tokio::spawn(Sandbox::start(spec.clone()))),
             spec,
-            door: watch::Sender::new(None),
+            shared: watch::Sender::new(None),
         }
     }
 
     /// Waits until the sandbox has started. Cancel safe.
-    pub(crate) async fn stand(&mut self) -> Result<Arc<Sandbox>, AgentError> {
+    pub(crate) async fn wait_started(&mut self) -> Result<Arc<Sandbox>, AgentError> {
         match &mut self.state {
-            SandboxState::Standing { sandbox, .. } => Ok(sandbox.clone()),
+            SandboxState::Running { sandbox, .. } => Ok(sandbox.clone()),
             SandboxState::Starting(start) => {
                 let started = start.await;
                 self.state = SandboxState::Gone;
                 let sandbox = Arc::new(started.map_err(|_| AgentError::Lost)??);
-                self.door
+                self.shared
                     .send_replace(Some(SharedSandbox::new(sandbox.clone())));
-                self.state = SandboxState::Standing {
+                self.state = SandboxState::Running {
                     sandbox: sandbox.clone(),
-                    is_known: false,
+                    is_recorded: false,
                 };
                 Ok(sandbox)
             }
@@ -61,26 +61,24 @@ impl SessionSandbox {
         }
     }
 
-    /// The same; and whether the sandbox is new and its start has to be recorded.
-    pub(crate) async fn sandbox(&mut self) -> Result<(Arc<Sandbox>, bool), AgentError> {
-        let sandbox = self.stand().await?;
-        let is_new = match &mut self.state {
-            SandboxState::Standing { is_known, .. } => !std::mem::replace(is_known, true),
-            _ => false,
-        };
-        Ok((sandbox, is_new))
+    /// Whether the start of the running sandbox has yet to be recorded. True once per sandbox.
+    pub(crate) fn take_unrecorded(&mut self) -> bool {
+        match &mut self.state {
+            SandboxState::Running { is_recorded, .. } => !std::mem::replace(is_recorded, true),
+            SandboxState::Starting(_) | SandboxState::Gone => false,
+        }
     }
 
     /// Access for work beside the turn.
-    pub(crate) fn visits(&self) -> SandboxAccess {
-        SandboxAccess::new(self.door.subscribe())
+    pub(crate) fn access(&self) -> SandboxAccess {
+        SandboxAccess::new(self.shared.subscribe())
     }
 
     /// Ends a failed sandbox and starts another. Returns why the old one failed, as far as that is
     /// known.
     pub(crate) async fn replace(&mut self, error: &SandboxError) -> String {
         let kills = match std::mem::replace(&mut self.state, SandboxState::Gone) {
-            SandboxState::Standing { sandbox, .. } => self.clear(sandbox).await,
+            SandboxState::Running { sandbox, .. } => self.close(sandbox).await,
             _ => 0,
         };
         self.state = SandboxState::Starting(tokio::spawn(Sandbox::start(self.spec.clone())));
@@ -95,8 +93,8 @@ impl SessionSandbox {
 
     pub(crate) async fn end(mut self) {
         match std::mem::replace(&mut self.state, SandboxState::Gone) {
-            SandboxState::Standing { sandbox, .. } => {
-                self.clear(sandbox).await;
+            SandboxState::Running { sandbox, .. } => {
+                self.close(sandbox).await;
             }
             SandboxState::Starting(start) => {
                 if let Ok(Ok(sandbox)) = start.await {
@@ -109,9 +107,9 @@ impl SessionSandbox {
 
     /// Revokes access and ends the sandbox if nothing else uses it; otherwise it ends with its last
     /// reference. Returns the number of out-of-memory kills.
-    async fn clear(&self, sandbox: Arc<Sandbox>) -> u64 {
-        if let Some(door) = self.door.send_replace(None) {
-            door.close().await;
+    async fn close(&self, sandbox: Arc<Sandbox>) -> u64 {
+        if let Some(shared) = self.shared.send_replace(None) {
+            shared.close().await;
         }
         match Arc::try_unwrap(sandbox) {
             Ok(sandbox) => sandbox.end().await.memory_kills,
@@ -120,7 +118,7 @@ impl SessionSandbox {
     }
 
     /// The event that records the sandbox.
-    pub(crate) fn started(&self, sandbox: &Sandbox, replaces: Option<String>) -> EventKind {
+    pub(crate) fn started_event(&self, sandbox: &Sandbox, replaces: Option<String>) -> EventKind {
         let description = sandbox.description();
         let limits = description.limits.iter().map(|limit| {
             let enforced = format!("{} by {}", limit.value, limit.enforcer);

@@ -45,7 +45,7 @@ const CONTINUE_NOTE: &str =
     "Your reply was cut off by the token limit. Go on from where it stopped.";
 
 pub(crate) fn next_step(
-    run: &mut TurnCounters,
+    counters: &mut TurnCounters,
     content: &[Block],
     stop: &Stop,
     broken: &BTreeMap<CallId, String>,
@@ -55,23 +55,23 @@ pub(crate) fn next_step(
             reason: reason.to_owned(),
         })
     };
-    run.cuts = if *stop == Stop::MaxTokens {
-        run.cuts + 1
+    counters.cuts = if *stop == Stop::MaxTokens {
+        counters.cuts + 1
     } else {
         0
     };
-    run.pauses = if *stop == Stop::PauseTurn {
-        run.pauses + 1
+    counters.pauses = if *stop == Stop::PauseTurn {
+        counters.pauses + 1
     } else {
         0
     };
     match stop {
         Stop::Refusal => return failed("the model refused"),
         Stop::Interrupted => return TurnStep::End(Outcome::Interrupted),
-        Stop::MaxTokens if run.cuts > MAX_CUT_REPLIES => {
+        Stop::MaxTokens if counters.cuts > MAX_CUT_REPLIES => {
             return failed("the model's replies were cut off by the token limit too many times");
         }
-        Stop::PauseTurn if run.pauses > MAX_PAUSES => {
+        Stop::PauseTurn if counters.pauses > MAX_PAUSES => {
             return failed("the provider paused the turn too many times");
         }
         _ => {}
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stop_reason_leads_somewhere() {
+    fn every_stop_reason_is_handled() {
         let check = |content: &[Block], stop: Stop, expect: &str| {
             let step = next_step(
                 &mut TurnCounters::default(),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_call_is_not_run() {
+    fn a_truncated_call_is_not_run() {
         let broken = BTreeMap::from([("b".into(), "cut".to_owned())]);
         let content = [call("a"), call("b")];
         let step = next_step(
@@ -179,22 +179,27 @@ mod tests {
     }
 
     #[test]
-    fn cuts_and_pauses_come_to_an_end() {
+    fn truncated_and_paused_replies_are_limited() {
         for (stop, most) in [
             (Stop::MaxTokens, MAX_CUT_REPLIES),
             (Stop::PauseTurn, MAX_PAUSES),
         ] {
-            let mut run = TurnCounters::default();
+            let mut counters = TurnCounters::default();
             let text = [Block::text("x")];
             for _ in 0..most {
-                let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
+                let step = next_step(&mut counters, &text, &stop, &BTreeMap::new());
                 assert!(matches!(step, TurnStep::Ask { .. }));
             }
-            let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
+            let step = next_step(&mut counters, &text, &stop, &BTreeMap::new());
             assert!(matches!(step, TurnStep::End(Outcome::Failed { .. })));
             // Another stop reason in between resets the counter.
-            next_step(&mut run, &[call("a")], &Stop::ToolUse, &BTreeMap::new());
-            let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
+            next_step(
+                &mut counters,
+                &[call("a")],
+                &Stop::ToolUse,
+                &BTreeMap::new(),
+            );
+            let step = next_step(&mut counters, &text, &stop, &BTreeMap::new());
             assert!(matches!(step, TurnStep::Ask { .. }));
         }
     }

@@ -15,7 +15,7 @@ use crate::approval_broker::ApprovalBroker;
 use crate::background::BackgroundWatcher;
 use crate::event_log::EventSender;
 use crate::live_output::LiveOutput;
-use crate::permission::{is_denial, permit};
+use crate::permission::{check_call, is_denial};
 use crate::step::ToolCall;
 
 /// How long a tool may take to return its partial result after it was told to stop.
@@ -31,7 +31,7 @@ pub(crate) struct EndedCall {
     pub(crate) denied: bool,
     pub(crate) summary: CallSummary,
     /// The sandbox failed while it ran.
-    pub(crate) broke: Option<SandboxError>,
+    pub(crate) sandbox_error: Option<SandboxError>,
 }
 
 /// What calls are run with.
@@ -39,11 +39,11 @@ pub(crate) struct ToolRunner<'a> {
     pub(crate) tools: &'a ToolSet,
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) outputs: &'a dyn OutputStore,
-    pub(crate) teller: &'a EventSender,
+    pub(crate) sender: &'a EventSender,
     /// Watches background commands; `None` in a replay.
     pub(crate) background: Option<&'a BackgroundWatcher>,
     /// Applies the rules; `None` in a replay.
-    pub(crate) person: Option<&'a Arc<ApprovalBroker>>,
+    pub(crate) broker: Option<&'a Arc<ApprovalBroker>>,
     pub(crate) stop: &'a CancellationToken,
 }
 
@@ -82,11 +82,11 @@ impl ToolRunner<'_> {
     }
 
     async fn call(&self, call: &ToolCall) -> EndedCall {
-        let permitted = self.permit(call).await;
-        let denied = permitted.as_ref().is_err_and(|why| is_denial(why));
+        let permission = self.check_call(call).await;
+        let denied = permission.as_ref().is_err_and(|why| is_denial(why));
         let summary = summarize(self.tools, call);
-        let begun = Instant::now();
-        let outcome = match permitted {
+        let started = Instant::now();
+        let outcome = match permission {
             Ok(()) => self.execute(call, &summary).await,
             Err(why) => Err(ToolError::Refused(why)),
         };
@@ -94,7 +94,7 @@ impl ToolRunner<'_> {
         let shown = outcome
             .as_ref()
             .map_or(ShownOutput::Text, |_| summary.output);
-        let (output, broke) = match outcome {
+        let (output, sandbox_error) = match outcome {
             Ok(output) => (output, None),
             Err(ToolError::Broken(error)) => (ToolOutput::default(), Some(error)),
             Err(error) => (error_output(error.to_string()), None),
@@ -108,18 +108,18 @@ impl ToolRunner<'_> {
                 ..summary.with_detail(detail)
             },
             output,
-            millis: begun.elapsed().as_millis() as u64,
+            millis: started.elapsed().as_millis() as u64,
             denied,
-            broke,
+            sandbox_error,
         }
     }
 
     /// Checks a runnable call against the rules. The time that a user takes to answer does not count as the
     /// call's.
-    async fn permit(&self, call: &ToolCall) -> Result<(), String> {
+    async fn check_call(&self, call: &ToolCall) -> Result<(), String> {
         let can_run = call.broken.is_none() && self.tools.find(&call.name).is_some();
-        match self.person.filter(|_| can_run) {
-            Some(person) => permit(person, &call.name, &call.input, self.stop).await,
+        match self.broker.filter(|_| can_run) {
+            Some(broker) => check_call(broker, &call.name, &call.input, self.stop).await,
             None => Ok(()),
         }
     }
@@ -144,20 +144,20 @@ impl ToolRunner<'_> {
         if self.stop.is_cancelled() {
             return Err(refused("Not run: the user interrupted the turn."));
         }
-        self.teller
-            .tell(EventKind::ToolStarted {
+        self.sender
+            .send(EventKind::ToolStarted {
                 call: call.id.clone(),
                 name: call.name.clone(),
                 input: call.input.clone(),
                 summary: Box::new(summary.clone()),
             })
             .await;
-        let live = LiveOutput::new(self.teller, &call.id);
+        let live = LiveOutput::new(self.sender, &call.id);
         let print = |bytes: &[u8], is_error: bool| live.print(bytes, is_error);
         let since = Timestamp::now();
         let background = |job: u32, command: &str| {
             if let Some(background) = self.background {
-                background.begin(BackgroundJob {
+                background.watch(BackgroundJob {
                     job,
                     call: call.id.clone(),
                     command: command.to_owned(),

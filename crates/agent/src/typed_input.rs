@@ -63,8 +63,8 @@ impl TypedInput {
     }
 
     /// The lines that this text completes, and the unfinished one at its end.
-    pub(crate) fn lines(&self, person: &ApprovalBroker) -> Vec<String> {
-        let text = person.unfinished(|unfinished| self.joined(unfinished));
+    pub(crate) fn lines(&self, broker: &ApprovalBroker) -> Vec<String> {
+        let text = broker.unfinished(|unfinished| self.joined(unfinished));
         let lines = text.split('\n').map(str::trim);
         let mut lines: Vec<String> = lines
             .filter(|line| !line.is_empty())
@@ -75,8 +75,8 @@ impl TypedInput {
     }
 
     /// Remembers the unfinished line, once the text is going to be typed.
-    pub(crate) fn keep(self, person: &ApprovalBroker) {
-        person.unfinished(|unfinished| {
+    pub(crate) fn remember(self, broker: &ApprovalBroker) {
+        broker.unfinished(|unfinished| {
             let text = self.joined(unfinished);
             let last = text.rsplit('\n').next().unwrap_or_default();
             unfinished.set(self.job, last.to_owned());
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_is_found_in_every_spelling() {
+    fn typed_text_is_found_in_every_accepted_encoding() {
         let check = |tool: &str, input: Value, expect: Option<(u64, &str)>| {
             let expect = expect.map(|(job, text)| TypedInput {
                 job,

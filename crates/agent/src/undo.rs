@@ -46,27 +46,27 @@ impl Session {
         snapshot: SnapshotTask,
         stopper: &TurnStopper,
     ) -> Result<bool, AgentError> {
-        let sandbox = self.sandbox(None).await?;
-        let taken = tokio::select! {
-            taken = snapshot.finish(&sandbox, &self.store) => taken,
+        let sandbox = self.ensure_sandbox(None).await?;
+        let snapshot = tokio::select! {
+            snapshot = snapshot.finish(&sandbox, &self.store) => snapshot,
             () = stopper.token().cancelled() => None,
         };
-        let Some(taken) = taken else {
+        let Some(snapshot) = snapshot else {
             return Ok(false);
         };
-        self.save_checkpoint(turn, Moment::Before, taken).await?;
+        self.save_checkpoint(turn, Moment::Before, snapshot).await?;
         Ok(true)
     }
 
     /// Records the files after the turn, so that an undo can tell its changes from later ones.
-    pub(crate) async fn conclude(&mut self, turn: u32) -> Result<(), AgentError> {
-        match self.scribe.conversation.checkpoints(turn) {
+    pub(crate) async fn checkpoint_after_turn(&mut self, turn: u32) -> Result<(), AgentError> {
+        match self.recorder.conversation.checkpoints(turn) {
             Some((_, None)) => {}
             _ => return Ok(()),
         }
-        let sandbox = self.sandbox(None).await?;
+        let sandbox = self.ensure_sandbox(None).await?;
         match checkpoint::take_snapshot(&sandbox, &self.store, &self.baseline.known()).await {
-            Ok(taken) => self.save_checkpoint(turn, Moment::After, taken).await,
+            Ok(snapshot) => self.save_checkpoint(turn, Moment::After, snapshot).await,
             Err(error) => {
                 warn!(%error, "cannot make a checkpoint");
                 Ok(())
@@ -78,13 +78,13 @@ impl Session {
         &mut self,
         turn: u32,
         moment: Moment,
-        taken: WorkspaceSnapshot,
+        snapshot: WorkspaceSnapshot,
     ) -> Result<(), AgentError> {
-        let number = self.scribe.conversation.last_checkpoint() + 1;
-        let session = self.teller.session();
-        let checkpoint = taken.save(&self.store, session, number).await?;
-        self.baseline.note(&checkpoint, taken.into_known());
-        self.scribe
+        let number = self.recorder.conversation.last_checkpoint() + 1;
+        let session = self.sender.session();
+        let checkpoint = snapshot.save(&self.store, session, number).await?;
+        self.baseline.add(&checkpoint, snapshot.into_known());
+        self.recorder
             .record(EventKind::CheckpointMade {
                 turn,
                 moment,
@@ -95,24 +95,24 @@ impl Session {
 
     /// Undoes the last turn.
     pub(crate) async fn undo(&mut self) -> Result<(), AgentError> {
-        let Some(turn) = self.scribe.conversation.undoable() else {
+        let Some(turn) = self.recorder.conversation.undoable() else {
             return Err(AgentError::NothingToUndo);
         };
         // Everything that can fail cleanly comes before the first change.
         let record = self.turn_files(turn).await?;
-        let (sandbox, taken) = self.snapshot_now().await?;
-        let number = self.scribe.conversation.last_checkpoint() + 1;
-        let now = taken
-            .save(&self.store, self.teller.session(), number)
+        let (sandbox, snapshot) = self.snapshot_now().await?;
+        let number = self.recorder.conversation.last_checkpoint() + 1;
+        let now = snapshot
+            .save(&self.store, self.sender.session(), number)
             .await?;
         let restored = match &record {
             Some(record) => {
-                let target = record.target(Some(&taken));
+                let target = record.target(Some(&snapshot));
                 checkpoint::restore(&sandbox, &self.store, target).await?
             }
             None => RestoreResult::default(),
         };
-        self.scribe
+        self.recorder
             .record(EventKind::Undone {
                 turn,
                 checkpoint: now,
@@ -125,7 +125,7 @@ impl Session {
 
     /// The recorded files of a turn, if it changed anything.
     pub(crate) async fn turn_files(&self, turn: u32) -> Result<Option<TurnFiles>, AgentError> {
-        let Some((before, after)) = self.scribe.conversation.checkpoints(turn) else {
+        let Some((before, after)) = self.recorder.conversation.checkpoints(turn) else {
             return Ok(None);
         };
         let after = match after {
@@ -146,18 +146,18 @@ impl Session {
     pub(crate) async fn snapshot_now(
         &mut self,
     ) -> Result<(Arc<Sandbox>, WorkspaceSnapshot), AgentError> {
-        let sandbox = self.sandbox(None).await?;
+        let sandbox = self.ensure_sandbox(None).await?;
         let known = self.baseline.known();
         match checkpoint::take_snapshot(&sandbox, &self.store, &known).await {
             Err(AgentError::Sandbox(error)) if error.is_final() => {
                 drop(sandbox);
-                let reason = self.cell.replace(&error).await;
+                let reason = self.sandbox.replace(&error).await;
                 warn!(%reason, "sandbox replaced");
-                let sandbox = self.sandbox(Some(reason)).await?;
-                let taken = checkpoint::take_snapshot(&sandbox, &self.store, &known).await?;
-                Ok((sandbox, taken))
+                let sandbox = self.ensure_sandbox(Some(reason)).await?;
+                let snapshot = checkpoint::take_snapshot(&sandbox, &self.store, &known).await?;
+                Ok((sandbox, snapshot))
             }
-            taken => Ok((sandbox, taken?)),
+            snapshot => Ok((sandbox, snapshot?)),
         }
     }
 
@@ -166,7 +166,7 @@ impl Session {
         turn: u32,
         checkpoint: &Checkpoint,
     ) -> Result<Vec<FileRecord>, AgentError> {
-        let session = self.teller.session();
+        let session = self.sender.session();
         let files = self.store.checkpoint(session, checkpoint.number).await?;
         files.ok_or(AgentError::CheckpointGone { turn })
     }

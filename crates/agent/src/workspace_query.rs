@@ -28,27 +28,27 @@ pub(crate) enum WorkspaceQuery {
 /// The queries that are being answered.
 #[derive(Debug)]
 pub(crate) struct WorkspaceQueries {
-    desk: QueryContext,
+    context: QueryContext,
     tasks: JoinSet<()>,
 }
 
 /// What a query needs.
 #[derive(Debug, Clone)]
 struct QueryContext {
-    teller: EventSender,
+    sender: EventSender,
     store: SessionStore,
     baseline: Arc<Baseline>,
-    visits: SandboxAccess,
+    access: SandboxAccess,
 }
 
 impl Session {
-    pub(crate) fn inquiries(&self) -> WorkspaceQueries {
+    pub(crate) fn queries(&self) -> WorkspaceQueries {
         WorkspaceQueries {
-            desk: QueryContext {
-                teller: self.teller.clone(),
+            context: QueryContext {
+                sender: self.sender.clone(),
                 store: self.store.clone(),
                 baseline: self.baseline.clone(),
-                visits: self.cell.visits(),
+                access: self.sandbox.access(),
             },
             tasks: JoinSet::new(),
         }
@@ -56,15 +56,15 @@ impl Session {
 }
 
 impl WorkspaceQueries {
-    pub(crate) fn ask(&mut self, inquiry: WorkspaceQuery) {
+    pub(crate) fn start(&mut self, query: WorkspaceQuery) {
         // Reaps finished tasks.
         while self.tasks.try_join_next().is_some() {}
-        let desk = self.desk.clone();
-        self.tasks.spawn(desk.answer(inquiry));
+        let context = self.context.clone();
+        self.tasks.spawn(context.answer(query));
     }
 
     /// Waits for all answers. Cancel safe.
-    pub(crate) async fn answered(&mut self) {
+    pub(crate) async fn wait_answered(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 
@@ -74,17 +74,17 @@ impl WorkspaceQueries {
 }
 
 impl QueryContext {
-    async fn answer(mut self, inquiry: WorkspaceQuery) {
-        while let Some(visit) = self.visits.enter().await {
-            let looked = visit.spend(async |sandbox| match inquiry {
+    async fn answer(mut self, query: WorkspaceQuery) {
+        while let Some(lease) = self.access.acquire().await {
+            let result = lease.run(async |sandbox| match query {
                 WorkspaceQuery::Files => Ok(files(sandbox).await?),
                 WorkspaceQuery::Differences => self.differences(sandbox).await,
             });
-            match looked.await {
-                Some(Ok(answer)) => return self.teller.tell(answer).await,
+            match result.await {
+                Some(Ok(answer)) => return self.sender.send(answer).await,
                 Some(Err(error)) => {
-                    let reason = format!("{}: {error}", inquiry.failed());
-                    return self.teller.tell(EventKind::CommandRefused { reason }).await;
+                    let reason = format!("{}: {error}", query.failure_text());
+                    return self.sender.send(EventKind::CommandRefused { reason }).await;
                 }
                 // The sandbox ended: retry in its replacement, if there is one.
                 None => {}
@@ -102,7 +102,7 @@ impl QueryContext {
         let comparison = WorkspaceComparison {
             sandbox,
             store: &self.store,
-            session: self.teller.session(),
+            session: self.sender.session(),
             known: self.baseline.known(),
         };
         let (changes, left_out) = comparison.with(&first).await?;
@@ -111,7 +111,7 @@ impl QueryContext {
 }
 
 impl WorkspaceQuery {
-    fn failed(self) -> &'static str {
+    fn failure_text(self) -> &'static str {
         match self {
             Self::Files => "cannot list the files",
             Self::Differences => "cannot compare the files",

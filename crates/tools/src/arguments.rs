@@ -23,8 +23,8 @@ pub(crate) fn parse<T: DeserializeOwned>(
 /// The value converted to what the schema requires, or where and why it does not match.
 fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
     let expected = schema["type"].as_str().unwrap_or_default();
-    let value = reread(expected, value);
-    let fits = match (expected, value) {
+    let value = reparse(expected, value);
+    let converted = match (expected, value) {
         ("object", Value::Object(fields)) => return coerce_fields(schema, fields, path),
         ("array", Value::Array(items)) => {
             let items = items.into_iter().enumerate();
@@ -52,7 +52,7 @@ fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
         ("", value) => Ok(value),
         (_, value) => Err(value),
     };
-    fits.map_err(|value| {
+    converted.map_err(|value| {
         let expected = match expected {
             "object" | "array" => format!("an {expected}"),
             "integer" => "a whole number from 0 on".to_owned(),
@@ -100,16 +100,16 @@ fn coerce_fields(schema: &Value, fields: Map<String, Value>, path: &str) -> Resu
 }
 
 /// Parses a string that contains the JSON of the expected type.
-fn reread(expected: &str, value: Value) -> Value {
+fn reparse(expected: &str, value: Value) -> Value {
     let Value::String(text) = &value else {
         return value;
     };
-    let reread: Option<Value> = serde_json::from_str(text.trim()).ok();
-    match (expected, reread) {
-        ("object", Some(reread @ Value::Object(_)))
-        | ("array", Some(reread @ Value::Array(_)))
-        | ("integer", Some(reread @ Value::Number(_)))
-        | ("boolean", Some(reread @ Value::Bool(_))) => reread,
+    let parsed: Option<Value> = serde_json::from_str(text.trim()).ok();
+    match (expected, parsed) {
+        ("object", Some(parsed @ Value::Object(_)))
+        | ("array", Some(parsed @ Value::Array(_)))
+        | ("integer", Some(parsed @ Value::Number(_)))
+        | ("boolean", Some(parsed @ Value::Bool(_))) => parsed,
         ("boolean", None) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "yes" => Value::Bool(true),
             "false" | "no" => Value::Bool(false),

@@ -92,7 +92,7 @@ impl TypedTool for BashJobTool {
                 started: Instant::now(),
                 memory_kills: context.sandbox.memory_kills().await,
             });
-        let mut look = JobCall {
+        let mut call = JobCall {
             number,
             context,
             printed: BoundedOutput::default(),
@@ -100,20 +100,20 @@ impl TypedTool for BashJobTool {
         let seconds =
             |default| Duration::from_secs(arguments.wait.unwrap_or(default).min(MAX_WAIT_SECONDS));
         let outcome = match arguments.action {
-            BashJobAction::Poll => look.poll(seconds(DEFAULT_POLL_SECONDS)).await,
+            BashJobAction::Poll => call.poll(seconds(DEFAULT_POLL_SECONDS)).await,
             BashJobAction::Write => {
                 let text = arguments.text.unwrap_or_default();
                 let is_last = arguments.end.unwrap_or(false);
-                match look.write(text, is_last).await {
-                    Ok(()) => look.poll(seconds(DEFAULT_WRITE_WAIT_SECONDS)).await,
+                match call.write(text, is_last).await {
+                    Ok(()) => call.poll(seconds(DEFAULT_WRITE_WAIT_SECONDS)).await,
                     Err(error) => Err(error),
                 }
             }
-            BashJobAction::Kill => look.kill().await,
+            BashJobAction::Kill => call.kill().await,
         };
         let progress = outcome.map_err(|error| self.explain(error, number, context))?;
         self.shells.record_progress(context.sandbox, &progress, job);
-        let mut report = report(look.printed, &progress, job, context).await;
+        let mut report = report(call.printed, &progress, job, context).await;
         if arguments.action == BashJobAction::Kill {
             // A job that was killed has ended as it was asked to.
             report.output.is_error = false;
@@ -138,7 +138,7 @@ impl BashJobTool {
                 })
             }
             JobCallError::Sandbox(error) => to_tool_error(error),
-            JobCallError::Deaf => ToolError::Refused(format!(
+            JobCallError::InputFull => ToolError::Refused(format!(
                 "job {number} does not read its standard input; a part may have been written"
             )),
         }
@@ -148,7 +148,7 @@ impl BashJobTool {
 enum JobCallError {
     Sandbox(SandboxError),
     /// The job's standard input is full and is not being read.
-    Deaf,
+    InputFull,
 }
 
 impl From<SandboxError> for JobCallError {
@@ -184,7 +184,7 @@ impl JobCall<'_> {
         let feed = self.context.sandbox.feed(self.number, text.into(), is_last);
         tokio::select! {
             outcome = feed => Ok(outcome?),
-            () = tokio::time::sleep(RESPONSE_TIMEOUT) => Err(JobCallError::Deaf),
+            () = tokio::time::sleep(RESPONSE_TIMEOUT) => Err(JobCallError::InputFull),
             () = self.context.cancel.cancelled() => Ok(()),
         }
     }
@@ -193,17 +193,17 @@ impl JobCall<'_> {
     async fn kill(&mut self) -> Result<ShellProgress, JobCallError> {
         for signal in [SIGTERM, SIGKILL] {
             self.context.sandbox.kill(self.number, signal).await?;
-            let patience = Instant::now() + RESPONSE_TIMEOUT;
+            let deadline = Instant::now() + RESPONSE_TIMEOUT;
             loop {
-                let left = patience.saturating_duration_since(Instant::now());
+                let left = deadline.saturating_duration_since(Instant::now());
                 let progress = self.poll(left).await?;
-                let is_over = progress.exit.is_some() && !progress.output_open;
+                let has_ended = progress.exit.is_some() && !progress.output_open;
                 let is_last = signal == SIGKILL && progress.exit.is_some();
-                let is_time = left.is_zero() || self.context.cancel.is_cancelled();
-                if is_over || (is_last && is_time) {
+                let is_timed_out = left.is_zero() || self.context.cancel.is_cancelled();
+                if has_ended || (is_last && is_timed_out) {
                     return Ok(progress);
                 }
-                if is_time {
+                if is_timed_out {
                     break;
                 }
                 tokio::time::sleep(KILL_POLL_INTERVAL).await;

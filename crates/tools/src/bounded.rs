@@ -74,7 +74,7 @@ impl BoundedOutput {
             count(cut.bytes, "byte", "bytes"),
             count(cut.lines, "line", "lines")
         );
-        let (kept, how) = match outputs.keep(cut.kept).await {
+        let (kept, how) = match outputs.store(cut.kept).await {
             Ok(kept) => {
                 let part = match cut.lost {
                     0 => String::new(),

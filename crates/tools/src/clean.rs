@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_read_is_left() {
+    fn escape_sequences_and_overwritten_text_are_removed() {
         let check = |printed: &[u8], expect: &str| {
             assert_eq!(clean(&[printed]), expect, "{}", printed.escape_ascii());
             let bytes: Vec<&[u8]> = printed.chunks(1).collect();
@@ -299,7 +299,7 @@ mod tests {
         /// The result does not depend on how the bytes are split, and contains no control
         /// characters.
         #[test]
-        fn pieces_make_no_difference(
+        fn the_result_does_not_depend_on_how_bytes_are_split(
             bytes in proptest::collection::vec(
                 prop_oneof![any::<u8>(), prop::sample::select(b"\x1b[]m\r\n\x07\\0;a\xe2\x82\xac".to_vec())],
                 0..400,

@@ -72,10 +72,10 @@ pub(crate) fn content_of(start: &[u8]) -> FileContent {
 
 /// Whether it is readable text, in UTF-8 or a single-byte encoding.
 pub(crate) fn is_text(start: &[u8]) -> bool {
-    let is_odd = |byte: &&u8| **byte < 0x20 && !b"\n\r\t\x0c\x1b\x08".contains(*byte);
-    let controls = start.iter().filter(is_odd).count();
-    let foreign: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    !start.contains(&0) && (controls + foreign) * 10 <= start.len() * 3
+    let is_control = |byte: &&u8| **byte < 0x20 && !b"\n\r\t\x0c\x1b\x08".contains(*byte);
+    let controls = start.iter().filter(is_control).count();
+    let invalid: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    !start.contains(&0) && (controls + invalid) * 10 <= start.len() * 3
 }
 
 /// The first bytes as a hex dump with printable characters.

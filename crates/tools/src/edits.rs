@@ -50,15 +50,15 @@ fn apply_edit(text: &str, edit: &Edit, ends: LineEndStyle) -> Result<String, Str
     }
     // As given, or with CRLF line ends; never with a part of them converted.
     let mut candidates = [Cow::Borrowed(edit.old.as_str()), with_crlf(&edit.old)];
-    if ends == LineEndStyle::Returns {
+    if ends == LineEndStyle::Crlf {
         candidates.reverse();
     }
     let Some(old) = candidates.into_iter().find(|old| text.contains(&**old)) else {
         return Err(explain_not_found(text, &edit.old));
     };
     let new = match ends {
-        LineEndStyle::Returns => with_crlf(&edit.new),
-        LineEndStyle::Plain | LineEndStyle::Mixed => {
+        LineEndStyle::Crlf => with_crlf(&edit.new),
+        LineEndStyle::Lf | LineEndStyle::Mixed => {
             if old.contains("\r\n") && !edit.old.contains('\r') {
                 with_crlf(&edit.new)
             } else {
@@ -69,28 +69,28 @@ fn apply_edit(text: &str, edit: &Edit, ends: LineEndStyle) -> Result<String, Str
     if edit.all == Some(true) {
         return Ok(text.replace(&*old, &new));
     }
-    let places: Vec<usize> = text.match_indices(&*old).map(|(at, _)| at).collect();
-    match places.as_slice() {
+    let positions: Vec<usize> = text.match_indices(&*old).map(|(at, _)| at).collect();
+    match positions.as_slice() {
         [at] => Ok([&text[..*at], &new, &text[at + old.len()..]].concat()),
-        _ => Err(not_unique_error(text, &places)),
+        _ => Err(not_unique_error(text, &positions)),
     }
 }
 
-fn not_unique_error(text: &str, places: &[usize]) -> String {
+fn not_unique_error(text: &str, positions: &[usize]) -> String {
     let mut line = 1;
     let mut from = 0;
     let mut lines = Vec::new();
-    for at in places.iter().take(MAX_LISTED_LINES) {
+    for at in positions.iter().take(MAX_LISTED_LINES) {
         line += text[from..*at].matches('\n').count();
         from = *at;
         lines.push(line.to_string());
     }
-    if places.len() > MAX_LISTED_LINES {
+    if positions.len() > MAX_LISTED_LINES {
         lines.push("…".to_owned());
     }
     format!(
         "`old` occurs {} times, on lines {}: make it longer until it is unique, or set `all`",
-        places.len(),
+        positions.len(),
         lines.join(", ")
     )
 }
@@ -98,8 +98,8 @@ fn not_unique_error(text: &str, places: &[usize]) -> String {
 /// How the lines of a text end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEndStyle {
-    Plain,
-    Returns,
+    Lf,
+    Crlf,
     Mixed,
 }
 
@@ -107,8 +107,8 @@ impl LineEndStyle {
     fn of(text: &str) -> Self {
         let all = text.matches('\n').count();
         match text.matches("\r\n").count() {
-            0 => Self::Plain,
-            returns if returns == all => Self::Returns,
+            0 => Self::Lf,
+            returns if returns == all => Self::Crlf,
             _ => Self::Mixed,
         }
     }

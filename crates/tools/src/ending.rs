@@ -69,24 +69,24 @@ pub(crate) fn describe_status(status: CommandStatus) -> String {
 
 /// A note if the output suggests that the sandbox's isolation caused the failure.
 pub(crate) fn isolation_note(printed: &str, network: &Network) -> Option<String> {
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| printed.contains(phrase));
+    let mentions = |phrases: &[&str]| phrases.iter().any(|phrase| printed.contains(phrase));
     match network {
-        Network::Off if says(&UNREACHABLE_PHRASES) => {
+        Network::Off if mentions(&UNREACHABLE_PHRASES) => {
             Some("[the network of this sandbox is off: only loopback can be reached]".to_owned())
         }
-        network if network.asks() && says(&PROXY_REFUSAL_PHRASES) => Some(
+        network if network.asks() && mentions(&PROXY_REFUSAL_PHRASES) => Some(
             "[the user did not allow that host for this sandbox: do not try another way]"
                 .to_owned(),
         ),
         Network::Allow(_) | Network::Gated(_)
-            if says(&UNREACHABLE_PHRASES) || says(&PROXY_REFUSAL_PHRASES) =>
+            if mentions(&UNREACHABLE_PHRASES) || mentions(&PROXY_REFUSAL_PHRASES) =>
         {
             Some(
                 "[this sandbox reaches only the hosts that it is allowed to, through its proxy]"
                     .to_owned(),
             )
         }
-        _ if says(&[READ_ONLY_PHRASE]) => {
+        _ if mentions(&[READ_ONLY_PHRASE]) => {
             Some("[outside /workspace and /tmp this sandbox is read-only]".to_owned())
         }
         _ => None,

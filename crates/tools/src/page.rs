@@ -118,9 +118,9 @@ impl LinePage {
 
     /// `is_end`: the whole text was read.
     pub(crate) fn finish(mut self, is_end: bool) -> FinishedPage {
-        let is_unended = self.length > 0;
+        let is_unterminated = self.length > 0;
         let was_full = self.is_full;
-        if is_unended && is_end {
+        if is_unterminated && is_end {
             self.end_line();
         }
         let mut notes = Vec::new();
@@ -130,7 +130,7 @@ impl LinePage {
         if self.has_returns {
             notes.push("lines end in CRLF");
         }
-        if is_unended && is_end && !was_full && self.first <= self.lines {
+        if is_unterminated && is_end && !was_full && self.first <= self.lines {
             notes.push("no newline at the end");
         }
         FinishedPage {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_lines_that_were_asked_for() {
+    fn a_page_has_the_requested_lines() {
         let check = |text: &str, first, limit, expect: &str, lines, notes: &[&str]| {
             let found = page(text.as_bytes(), first, limit);
             assert_eq!(found.text, expect, "{text:?}");
@@ -172,9 +172,9 @@ mod tests {
                 "{text:?}"
             );
         };
-        let unended = ["no newline at the end"];
+        let unterminated = ["no newline at the end"];
         check("a\nb\n", 1, 9, "    1\ta\n    2\tb\n", 2, &[]);
-        check("a\nb", 1, 9, "    1\ta\n    2\tb\n", 2, &unended);
+        check("a\nb", 1, 9, "    1\ta\n    2\tb\n", 2, &unterminated);
         check("a\nb", 1, 1, "    1\ta\n", 2, &[]);
         check("a\n\nb\n", 2, 9, "    2\t\n    3\tb\n", 3, &[]);
         check("a\nb\nc\n", 2, 1, "    2\tb\n", 3, &[]);

@@ -70,25 +70,25 @@ impl TypedTool for ReadFileTool {
         if path.starts_with(STORED_OUTPUT_PREFIX) {
             return read_stored_output(path, page, context).await;
         }
-        let mut reading = match context.sandbox.open_file(path, 0, None).await {
-            Ok(reading) => reading,
+        let mut reader = match context.sandbox.open_file(path, 0, None).await {
+            Ok(reader) => reader,
             Err(error) => return Err(explain_open_error(path, error, context.sandbox).await),
         };
         let mut start = Vec::new();
         while start.len() < SNIFF_BYTES
-            && let Some(piece) = reading.next().await.map_err(to_tool_error)?
+            && let Some(piece) = reader.next().await.map_err(to_tool_error)?
         {
             start.extend_from_slice(&piece);
         }
-        let size = reading.metadata.size.max(start.len() as u64);
+        let size = reader.metadata.size.max(start.len() as u64);
         match content_of(&start[..start.len().min(SNIFF_BYTES)]) {
             _ if start.is_empty() => Ok(ToolOutput::text(format!(
                 "`{}` is empty",
                 display::path(path)
             ))),
-            FileContent::Text => read_text(path, page, start, reading).await,
+            FileContent::Text => read_text(path, page, start, reader).await,
             FileContent::Image(media_type) if size <= MAX_IMAGE_BYTES => {
-                read_image(path, media_type, start, reading).await
+                read_image(path, media_type, start, reader).await
             }
             FileContent::Image(media_type) => Ok(ToolOutput::text(format!(
                 "`{}` is an image ({media_type}, {}), too large to view: at most {}",
@@ -125,16 +125,16 @@ async fn read_text(
     path: &str,
     mut page: LinePage,
     start: Vec<u8>,
-    mut reading: FileReader,
+    mut reader: FileReader,
 ) -> Result<ToolOutput, ToolError> {
     let mut read = start.len() as u64;
     page.push(&start);
     let is_end = loop {
-        let left = reading.metadata.size.saturating_sub(read);
+        let left = reader.metadata.size.saturating_sub(read);
         if page.is_full() && left > MAX_COUNTED_BYTES {
             break false;
         }
-        let Some(piece) = reading.next().await.map_err(to_tool_error)? else {
+        let Some(piece) = reader.next().await.map_err(to_tool_error)? else {
             break true;
         };
         read += piece.len() as u64;
@@ -162,7 +162,7 @@ fn render_page(page: FinishedPage, is_end: bool) -> Result<ToolOutput, ToolError
         )));
     }
     let last = first + shown - 1;
-    let place = match (is_end, last < lines) {
+    let range = match (is_end, last < lines) {
         (true, true) => format!(
             "lines {first} to {last} of {lines}; continue with offset {}",
             last + 1
@@ -174,10 +174,10 @@ fn render_page(page: FinishedPage, is_end: bool) -> Result<ToolOutput, ToolError
         (true, false) if first > 1 => format!("lines {first} to {last}, the last"),
         (true, false) => String::new(),
     };
-    let place = [place.as_str()]
+    let range = [range.as_str()]
         .into_iter()
-        .filter(|place| !place.is_empty());
-    let notes: Vec<&str> = place.chain(notes).collect();
+        .filter(|range| !range.is_empty());
+    let notes: Vec<&str> = range.chain(notes).collect();
     if !notes.is_empty() {
         text.push_str(&format!("[{}]\n", notes.join("; ")));
     }
@@ -188,10 +188,10 @@ async fn read_image(
     path: &str,
     media_type: &str,
     start: Vec<u8>,
-    mut reading: FileReader,
+    mut reader: FileReader,
 ) -> Result<ToolOutput, ToolError> {
     let mut content = start;
-    while let Some(piece) = reading.next().await.map_err(to_tool_error)? {
+    while let Some(piece) = reader.next().await.map_err(to_tool_error)? {
         content.extend_from_slice(&piece);
         if content.len() as u64 > MAX_IMAGE_BYTES {
             let why = format!(
@@ -219,7 +219,7 @@ async fn read_image(
 async fn explain_open_error(path: &str, error: SandboxError, sandbox: &Sandbox) -> ToolError {
     let is_other =
         matches!(&error, SandboxError::Refused(refusal) if refusal.kind == RefusalKind::WrongType);
-    let look = ListRequest {
+    let request = ListRequest {
         path: ByteString::from(path),
         depth: 1,
         ignore: false,
@@ -228,7 +228,7 @@ async fn explain_open_error(path: &str, error: SandboxError, sandbox: &Sandbox) 
         limit: 0,
     };
     if is_other
-        && let Ok(listing) = sandbox.list(look).await
+        && let Ok(listing) = sandbox.list(request).await
         && listing.collect().await.is_ok()
     {
         let path = display::path(path);

@@ -52,7 +52,7 @@ impl std::fmt::Debug for ToolContext<'_> {
 /// Stores output that is too long for a model.
 pub trait OutputStore: Send + Sync {
     /// Stores the output and returns the handle to read it with.
-    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>>;
+    fn store(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>>;
 
     /// The whole output; `None` if there is no such handle.
     fn read<'a>(&'a self, handle: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, ToolError>>;

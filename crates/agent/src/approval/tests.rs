@@ -34,7 +34,7 @@ fn check(
 const PUSH: (&str, Option<&str>) = ("bash", Some("git push origin main"));
 
 #[test]
-fn what_no_rule_speaks_of_is_allowed() {
+fn a_call_without_a_matching_rule_is_allowed() {
     check(&[], &[], PUSH, "allow");
     check(&[("write_file", None, Deny)], &[], PUSH, "allow");
     check(&[("bash", Some("git pull*"), Deny)], &[], PUSH, "allow");
@@ -43,7 +43,7 @@ fn what_no_rule_speaks_of_is_allowed() {
 }
 
 #[test]
-fn a_rule_speaks_of_a_tool_and_its_argument() {
+fn a_rule_matches_a_tool_and_its_argument() {
     check(&[("bash", None, Deny)], &[], PUSH, "deny by bash");
     check(&[("*", None, Ask)], &[], PUSH, "ask by *");
     check(
@@ -61,7 +61,7 @@ fn a_rule_speaks_of_a_tool_and_its_argument() {
 }
 
 #[test]
-fn the_rule_that_says_the_most_counts() {
+fn the_most_specific_rule_applies() {
     for rules in [
         [("bash", None, Deny), ("bash", Some("git push*"), Allow)],
         [("bash", Some("git push*"), Allow), ("bash", None, Deny)],
@@ -103,7 +103,7 @@ fn the_rule_that_says_the_most_counts() {
 }
 
 #[test]
-fn among_equals_the_strictest_counts() {
+fn among_equally_specific_rules_the_strictest_applies() {
     for rules in [
         [
             ("bash", None, Allow),
@@ -128,7 +128,7 @@ fn among_equals_the_strictest_counts() {
 }
 
 #[test]
-fn answers_count_before_rules_that_say_as_much_and_after_those_that_say_more() {
+fn answers_override_equally_specific_rules_but_not_more_specific_ones() {
     let exact = Some("git push origin main");
     check(
         &[("bash", Some("git push*"), Ask)],
@@ -157,7 +157,7 @@ fn answers_count_before_rules_that_say_as_much_and_after_those_that_say_more() {
 }
 
 #[test]
-fn rules_are_sorted_by_what_they_speak_of() {
+fn rules_are_split_by_subject() {
     let host = |host: &str, action| ApprovalRule {
         subject: Subject::Host {
             host: host.to_owned(),

@@ -47,7 +47,7 @@ pub(crate) struct RestorePlanner<'a> {
 
 impl<'a> RestorePlanner<'a> {
     pub(crate) fn new(target: RestoreTarget<'a>) -> Self {
-        let now = target.now.map_or(&[][..], |taken| &taken.files);
+        let now = target.now.map_or(&[][..], |snapshot| &snapshot.files);
         Self {
             wanted: by_path(target.before),
             skipped: target.skipped,
@@ -62,7 +62,7 @@ impl<'a> RestorePlanner<'a> {
         self.wanted.get(path).copied()
     }
 
-    pub(crate) fn choose(&self, path: &[u8], present: Option<&SurveyEntry>) -> PathAction {
+    pub(crate) fn action_for(&self, path: &[u8], present: Option<&SurveyEntry>) -> PathAction {
         self.decide(path, present.is_some(), |after| {
             present.is_some_and(|present| self.is_as_left(after, present))
         })
@@ -105,7 +105,7 @@ impl<'a> RestorePlanner<'a> {
         match &after.kind {
             RecordedKind::File { .. } => {
                 present.kind == FileKind::File
-                    && (stamp(present) == after.stamp || self.is_like(after, present))
+                    && (stamp(present) == after.stamp || self.matches_record(after, present))
             }
             RecordedKind::Folder => present.kind == FileKind::Folder,
             RecordedKind::Symlink { target } => present
@@ -116,7 +116,7 @@ impl<'a> RestorePlanner<'a> {
     }
 
     /// Whether an existing file has the recorded content and mode.
-    pub(crate) fn is_like(&self, record: &FileRecord, present: &SurveyEntry) -> bool {
+    pub(crate) fn matches_record(&self, record: &FileRecord, present: &SurveyEntry) -> bool {
         self.now.get(present.path.0.as_slice()).is_some_and(|now| {
             now.stamp == stamp(present) && now.kind == record.kind && now.mode == record.mode
         })
@@ -130,14 +130,14 @@ pub(crate) fn files_after_restore(
     found: &[FileRecord],
     left: &[String],
 ) -> Vec<FileRecord> {
-    let chooser = RestorePlanner::new(target);
+    let planner = RestorePlanner::new(target);
     let found = by_path(found);
     let left: HashSet<&str> = left.iter().map(String::as_str).collect();
     let is_partial = target.skipped.contains_key(UNLISTED_FILES);
-    let paths: BTreeSet<&[u8]> = found.keys().chain(chooser.wanted.keys()).copied().collect();
+    let paths: BTreeSet<&[u8]> = found.keys().chain(planner.wanted.keys()).copied().collect();
     let files = paths.into_iter().filter_map(|path| {
         let was = found.get(path).copied();
-        let wanted = chooser.wanted(path);
+        let wanted = planner.wanted(path);
         let is_as_left = |after: &FileRecord| {
             was.is_some_and(|was| match after.kind {
                 RecordedKind::File { .. } => {
@@ -148,7 +148,7 @@ pub(crate) fn files_after_restore(
         };
         let is_kept = left.contains(&*super::path(path).to_string_lossy())
             || (wanted.is_none() && is_partial);
-        match chooser.decide(path, was.is_some(), is_as_left) {
+        match planner.decide(path, was.is_some(), is_as_left) {
             PathAction::Restore if !is_kept => wanted,
             _ => was,
         }

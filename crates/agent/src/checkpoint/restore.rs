@@ -35,18 +35,18 @@ pub(crate) async fn restore(
     let mut restoration = Restoration {
         sandbox,
         store,
-        chooser: RestorePlanner::new(target),
+        planner: RestorePlanner::new(target),
         is_partial: target.skipped.contains_key(UNLISTED_FILES),
         order: Vec::new(),
-        choices: HashMap::new(),
+        actions: HashMap::new(),
         present: HashMap::new(),
-        locked: Vec::new(),
+        unlocked: Vec::new(),
         restored: RestoreResult::default(),
     };
     // Everything is decided before the first change.
-    restoration.look(target.before).await?;
+    restoration.survey_workspace(target.before).await?;
     if restoration.unlock().await? {
-        restoration.look(target.before).await?;
+        restoration.survey_workspace(target.before).await?;
     }
     restoration.remove().await?;
     restoration.restore_files(target.before).await?;
@@ -58,22 +58,22 @@ pub(crate) async fn restore(
 struct Restoration<'a> {
     sandbox: &'a Sandbox,
     store: &'a SessionStore,
-    chooser: RestorePlanner<'a>,
+    planner: RestorePlanner<'a>,
     /// Not all files were surveyed, then or now: a file that is not recorded may have existed.
     is_partial: bool,
     /// Paths in survey order: parents before their children.
     order: Vec<Vec<u8>>,
-    choices: HashMap<Vec<u8>, PathAction>,
+    actions: HashMap<Vec<u8>, PathAction>,
     /// What exists now.
     present: HashMap<Vec<u8>, SurveyEntry>,
     /// Folders that were unlocked, with their original mode.
-    locked: Vec<(Vec<u8>, u32)>,
+    unlocked: Vec<(Vec<u8>, u32)>,
     restored: RestoreResult,
 }
 
 impl Restoration<'_> {
     /// Surveys the workspace, and decides about paths not seen before.
-    async fn look(&mut self, before: &[FileRecord]) -> Result<(), AgentError> {
+    async fn survey_workspace(&mut self, before: &[FileRecord]) -> Result<(), AgentError> {
         let survey = self.sandbox.survey("", MAX_CHECKPOINT_FILES).await?;
         let (found, is_cut) = survey.collect().await?;
         self.is_partial |= is_cut;
@@ -82,9 +82,9 @@ impl Restoration<'_> {
         self.present = present.collect();
         let wanted = before.iter().map(|file| &file.path);
         for path in self.order.iter().chain(wanted) {
-            if !self.choices.contains_key(path) {
-                let choice = self.chooser.choose(path, self.present.get(path));
-                self.choices.insert(path.clone(), choice);
+            if !self.actions.contains_key(path) {
+                let action = self.planner.action_for(path, self.present.get(path));
+                self.actions.insert(path.clone(), action);
             }
         }
         Ok(())
@@ -99,17 +99,17 @@ impl Restoration<'_> {
     /// that the turn did not change are locked again at the end. Returns whether there were any.
     async fn unlock(&mut self) -> Result<bool, AgentError> {
         let to_restore = self
-            .choices
+            .actions
             .iter()
-            .filter(|(_, choice)| **choice == PathAction::Restore);
+            .filter(|(_, action)| **action == PathAction::Restore);
         let parent = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/');
         let parents: HashSet<&[u8]> = to_restore
             .filter_map(|(path, _)| Some(&path[..parent(path)?]))
             .collect();
         let mut is_any = false;
         for name in &self.order {
-            let choice = self.choices.get(name);
-            let is_restored = choice == Some(&PathAction::Restore);
+            let action = self.actions.get(name);
+            let is_restored = action == Some(&PathAction::Restore);
             if let Some(entry) = self.present.get(name)
                 && entry.kind == FileKind::Folder
                 && entry.mode & 0o700 != 0o700
@@ -118,7 +118,7 @@ impl Restoration<'_> {
                 let mode = entry.mode & 0o777;
                 is_any |= is_done(self.sandbox.set_mode(path(name), mode | 0o700).await)?;
                 if !is_restored {
-                    self.locked.push((name.clone(), mode));
+                    self.unlocked.push((name.clone(), mode));
                 }
             }
         }
@@ -132,11 +132,11 @@ impl Restoration<'_> {
                 .present
                 .get(name)
                 .is_some_and(|entry| entry.kind == FileKind::Folder);
-            let is_in_the_way = match self.chooser.wanted(name) {
+            let is_in_the_way = match self.planner.wanted(name) {
                 Some(file) => is_folder != (file.kind == RecordedKind::Folder),
                 None => !self.is_partial,
             };
-            let is_left = match self.choices.get(name) {
+            let is_left = match self.actions.get(name) {
                 Some(PathAction::Leave) => true,
                 Some(PathAction::Restore) if is_in_the_way => {
                     if is_done(self.sandbox.remove(path(name), false).await)? {
@@ -168,7 +168,7 @@ impl Restoration<'_> {
         let mut folders = Vec::new();
         for file in files {
             let is_there = self.present.contains_key(&file.path);
-            match self.choices.get(&file.path) {
+            match self.actions.get(&file.path) {
                 Some(PathAction::Leave) if !is_there => self.add_left(&file.path),
                 Some(PathAction::Restore) => match self.restore_file(file).await? {
                     true if file.kind == RecordedKind::Folder => {
@@ -181,7 +181,7 @@ impl Restoration<'_> {
             }
         }
         // At the end, because some modes forbid writing into the folder.
-        for (name, mode) in folders.into_iter().chain(self.locked.drain(..)).rev() {
+        for (name, mode) in folders.into_iter().chain(self.unlocked.drain(..)).rev() {
             let present = self.present.get(&name);
             if present.is_none_or(|entry| entry.mode & 0o777 != mode) {
                 is_done(self.sandbox.set_mode(path(&name), mode).await)?;
@@ -212,7 +212,7 @@ impl Restoration<'_> {
             }
             RecordedKind::File { content, .. } => {
                 let is_as_it_was = |entry: &SurveyEntry| {
-                    stamp(entry) == file.stamp || self.chooser.is_like(file, entry)
+                    stamp(entry) == file.stamp || self.planner.matches_record(file, entry)
                 };
                 if present.is_some_and(is_as_it_was) {
                     return Ok(true);

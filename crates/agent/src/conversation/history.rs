@@ -35,7 +35,7 @@ struct TurnMark {
 }
 
 impl TurnHistory {
-    pub(super) fn begin(&mut self, turn: u32, prompt: &[Block]) {
+    pub(super) fn begin_turn(&mut self, turn: u32, prompt: &[Block]) {
         self.marks.push(TurnMark {
             turn,
             summaries: self.replaced.len(),
@@ -44,11 +44,11 @@ impl TurnHistory {
             prompt: self.marks.is_empty().then(|| prompt.into()),
         });
         self.is_cut_short = true;
-        self.say(Role::User, prompt.iter().cloned());
+        self.append(Role::User, prompt.iter().cloned());
     }
 
     /// Adds to the last message if it has the same role, so that roles alternate.
-    pub(super) fn say(&mut self, role: Role, blocks: impl IntoIterator<Item = Block>) {
+    pub(super) fn append(&mut self, role: Role, blocks: impl IntoIterator<Item = Block>) {
         let mut blocks = blocks
             .into_iter()
             .filter(|block| !is_empty(block))
@@ -67,11 +67,11 @@ impl TurnHistory {
 
     /// Undoes a turn and all after it. Returns whether there was any.
     pub(super) fn undo_from(&mut self, turn: u32) -> bool {
-        let Some(place) = self.marks.iter().position(|mark| mark.turn >= turn) else {
+        let Some(position) = self.marks.iter().position(|mark| mark.turn >= turn) else {
             return false;
         };
-        let mark = self.marks.swap_remove(place);
-        self.marks.truncate(place);
+        let mark = self.marks.swap_remove(position);
+        self.marks.truncate(position);
         // Summaries made since the turn began are undone with it.
         if let Some(messages) = self.replaced.drain(mark.summaries..).next() {
             self.messages = messages;
@@ -91,7 +91,7 @@ impl TurnHistory {
         let prompt = self.marks.first().and_then(|mark| mark.prompt.clone());
         let blocks = prompt.iter().flat_map(|prompt| prompt.iter().cloned());
         let summary = Block::text(format!("{SUMMARY_HEADER}\n\n{summary}"));
-        self.say(Role::User, blocks.chain([summary]));
+        self.append(Role::User, blocks.chain([summary]));
     }
 
     /// The last turn that was not undone.

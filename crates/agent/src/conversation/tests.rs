@@ -127,7 +127,7 @@ fn shape(events: &[EventKind]) -> Vec<String> {
 }
 
 #[test]
-fn results_of_one_reply_are_one_message_in_the_order_of_the_calls() {
+fn results_of_one_reply_are_one_message_in_call_order() {
     let events = [
         prompt(1, "do"),
         reply(vec![Block::text("ok"), call("a"), call("b")], Stop::ToolUse),
@@ -148,7 +148,7 @@ fn results_of_one_reply_are_one_message_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn what_was_lost_is_made_up_and_comes_before_new_words() {
+fn a_lost_call_gets_a_result_before_the_next_prompt() {
     let events = [
         prompt(1, "do"),
         reply(vec![call("a"), call("b")], Stop::ToolUse),
@@ -167,7 +167,7 @@ fn what_was_lost_is_made_up_and_comes_before_new_words() {
 }
 
 #[test]
-fn a_paused_reply_goes_on_in_the_same_message() {
+fn a_paused_reply_continues_in_the_same_message() {
     let events = [
         prompt(1, "do"),
         reply(vec![Block::text("first half")], Stop::PauseTurn),
@@ -180,7 +180,7 @@ fn a_paused_reply_goes_on_in_the_same_message() {
 }
 
 #[test]
-fn refused_and_empty_replies_leave_no_trace() {
+fn refused_and_empty_replies_are_left_out() {
     let events = [
         prompt(1, "one"),
         reply(vec![Block::text("I must not")], Stop::Refusal),
@@ -192,7 +192,7 @@ fn refused_and_empty_replies_leave_no_trace() {
 }
 
 #[test]
-fn an_undone_turn_is_forgotten_also_when_its_words_had_joined_a_message() {
+fn an_undo_also_removes_a_prompt_that_was_merged_into_a_message() {
     let events = [
         prompt(1, "one"),
         reply(vec![call("a")], Stop::ToolUse),
@@ -212,7 +212,7 @@ fn an_undone_turn_is_forgotten_also_when_its_words_had_joined_a_message() {
 }
 
 #[test]
-fn an_undo_that_is_taken_back_gives_back_what_was_said() {
+fn a_redo_restores_the_messages() {
     let said = [
         prompt(1, "one"),
         reply(vec![call("a")], Stop::ToolUse),
@@ -246,7 +246,7 @@ fn an_undo_that_is_taken_back_gives_back_what_was_said() {
 }
 
 #[test]
-fn a_summary_stands_for_all_but_the_first_words() {
+fn a_summary_replaces_all_but_the_first_prompt() {
     let said = [
         prompt(1, "the task"),
         reply(vec![Block::text("ok"), call("a")], Stop::ToolUse),
@@ -304,7 +304,7 @@ fn a_summary_stands_for_all_but_the_first_words() {
 }
 
 #[test]
-fn a_summary_of_calls_without_results_leaves_none_of_them() {
+fn a_summary_also_replaces_calls_without_results() {
     let events = [
         prompt(1, "do"),
         reply(vec![call("a")], Stop::ToolUse),
@@ -367,7 +367,7 @@ fn any_event() -> impl Strategy<Value = EventKind> {
 proptest! {
     /// Any sequence of events, cut anywhere, gives a history that providers accept.
     #[test]
-    fn every_history_is_legal(events in prop::collection::vec(any_event(), 0..40)) {
+    fn every_history_is_valid(events in prop::collection::vec(any_event(), 0..40)) {
         let mut conversation = Conversation::fold(&events);
         conversation.apply(&prompt(9, "last"));
         let messages = conversation.messages();

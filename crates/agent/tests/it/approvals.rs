@@ -176,7 +176,7 @@ fn a_call_waits_for_its_answer() {
 }
 
 #[test]
-fn an_answer_for_the_session_is_about_that_very_call() {
+fn an_answer_for_the_session_covers_exactly_that_call() {
     run_with_timeout(async {
         for scope in [Scope::Session, Scope::Always] {
             let world = SessionFixture::new().await;
@@ -210,7 +210,7 @@ fn an_answer_for_the_session_is_about_that_very_call() {
 }
 
 #[test]
-fn a_rule_denies_and_says_so() {
+fn a_denial_names_its_rule() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let (log, audit) = open_audit_log(&world);
@@ -263,7 +263,7 @@ fn a_rule_denies_and_says_so() {
 }
 
 #[test]
-fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
+fn text_typed_into_a_job_is_checked_against_the_rules_of_bash() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let (log, audit) = open_audit_log(&world);
@@ -334,7 +334,7 @@ fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
 }
 
 #[test]
-fn where_nobody_can_be_asked_to_ask_is_to_deny() {
+fn ask_means_deny_without_a_user() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let rules = [tool_rule("bash", None, RuleAction::Ask)];
@@ -396,7 +396,7 @@ fn several_questions_can_be_open_at_once() {
 
 /// An answer sent ahead cannot refer to a question that is not known yet.
 #[test]
-fn an_answer_before_its_question_never_counts() {
+fn an_answer_before_its_question_is_refused() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let rules = [tool_rule("bash", None, RuleAction::Ask)];
@@ -420,7 +420,7 @@ fn an_answer_before_its_question_never_counts() {
 }
 
 #[test]
-fn an_interruption_takes_questions_back() {
+fn an_interrupt_withdraws_questions() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let (log, audit) = open_audit_log(&world);
@@ -450,7 +450,7 @@ fn an_interruption_takes_questions_back() {
 }
 
 #[test]
-fn a_person_who_leaves_answers_nothing() {
+fn closing_the_commands_withdraws_questions() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let rules = [tool_rule("bash", None, RuleAction::Ask)];
@@ -471,7 +471,7 @@ fn a_person_who_leaves_answers_nothing() {
 
 /// A call whose approval cannot be recorded is not run, whatever the answer.
 #[test]
-fn without_its_record_an_answer_is_none() {
+fn an_answer_that_cannot_be_recorded_does_not_count() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let (log, audit) = open_audit_log(&world);
@@ -505,7 +505,7 @@ fn without_its_record_an_answer_is_none() {
 }
 
 #[test]
-fn what_was_denied_is_not_replayed() {
+fn denied_calls_are_not_replayed() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let rules = [
@@ -549,7 +549,7 @@ fn what_was_denied_is_not_replayed() {
 }
 
 #[test]
-fn questions_and_answers_last() {
+fn questions_and_answers_are_stored() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let rules = [tool_rule("bash", Some("touch*"), RuleAction::Ask)];

@@ -47,7 +47,7 @@ fn endings(events: &[Event], job: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_job_is_seen_from_its_beginning_to_its_end() {
+fn a_job_is_listed_from_start_to_end() {
     run_with_timeout(async {
         let command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; exit 3";
         let world = SessionFixture::new().await;
@@ -81,7 +81,7 @@ fn a_job_is_seen_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn a_silent_job_is_told_of_twice() {
+fn a_silent_job_is_reported_at_start_and_end_only() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let silent = "until [ -e go ]; do sleep 0.01; done";
@@ -97,7 +97,7 @@ fn a_silent_job_is_told_of_twice() {
 }
 
 #[test]
-fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
+fn several_jobs_share_a_list_and_each_leaves_it_at_its_end() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let job = |name: &str| {
@@ -128,7 +128,7 @@ fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
 }
 
 #[test]
-fn what_a_command_left_behind_is_a_job_too_and_what_has_ended_is_none() {
+fn leftover_processes_are_a_job_and_ended_ones_are_not() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let left = "(until [ -e go ]; do sleep 0.01; done; echo left) & echo begun";
@@ -151,25 +151,25 @@ fn what_a_command_left_behind_is_a_job_too_and_what_has_ended_is_none() {
 }
 
 #[test]
-fn a_listener_that_is_behind_learns_of_the_end() {
+fn a_slow_receiver_gets_the_final_list() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let chatty = "until [ -e go ]; do sleep 0.01; done
             for i in $(seq 1 3000); do echo line $i; done; echo the end";
         let setup = world.setup(scripted(vec![start(chatty), done()])).await;
-        let (commands, orders) = mpsc::channel(4);
-        let (teller, mut events) = mpsc::channel(1);
-        let running = tokio::spawn(agent::run(setup, orders, teller));
+        let (commands, command_receiver) = mpsc::channel(4);
+        let (event_sender, mut events) = mpsc::channel(1);
+        let running = tokio::spawn(agent::run(setup, command_receiver, event_sender));
         commands.send(AgentCommand::prompt("Start.")).await.unwrap();
-        let mut heard = Vec::new();
-        while endings(&heard, 1).is_empty() {
+        let mut received = Vec::new();
+        while endings(&received, 1).is_empty() {
             let event = events.recv().await.unwrap();
             if matches!(event.kind, EventKind::TurnEnded { .. }) {
                 world.write("go", "");
             }
-            heard.push(event);
+            received.push(event);
         }
-        let last = lists(&heard).pop().unwrap();
+        let last = lists(&received).pop().unwrap();
         assert!(last[0].tail.ends_with("line 3000\nthe end\n"), "{last:?}");
         assert!(last[0].tail.len() <= 4096);
         assert!(last[0].tail.starts_with("line "), "{last:?}");

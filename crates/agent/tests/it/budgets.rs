@@ -59,7 +59,7 @@ fn set_price(setup: &mut SessionSetup) {
 }
 
 #[test]
-fn a_ceiling_ends_the_turn_before_the_next_request() {
+fn a_reached_limit_ends_the_turn_before_the_next_request() {
     run_with_timeout(async {
         let check = async |budget: Budget, expect: BudgetKind, requests: usize| {
             let server = ModelServer::start(costly_replies());
@@ -107,7 +107,7 @@ fn a_ceiling_ends_the_turn_before_the_next_request() {
 }
 
 #[test]
-fn a_turn_that_a_budget_ended_goes_on_with_a_new_one() {
+fn a_turn_ended_by_a_budget_continues_with_a_new_budget() {
     run_with_timeout(async {
         let server =
             ModelServer::start([bash("echo one"), bash("echo two"), crate::models::done()]);
@@ -126,7 +126,7 @@ fn a_turn_that_a_budget_ended_goes_on_with_a_new_one() {
 }
 
 #[test]
-fn time_ends_a_reply_and_a_tool_under_way() {
+fn the_time_limit_ends_a_running_reply_and_tool() {
     run_with_timeout(async {
         let soon = |setup: &mut SessionSetup| setup.budget.time = Some(Duration::from_secs(1));
         let gate = StreamGate::new();
@@ -162,7 +162,7 @@ fn time_ends_a_reply_and_a_tool_under_way() {
 }
 
 #[test]
-fn spending_only_grows_and_says_its_ceilings() {
+fn spending_only_grows_and_includes_its_limits() {
     run_with_timeout(async {
         let server = ModelServer::start(costly_replies());
         let world = SessionFixture::new().await;
@@ -194,7 +194,7 @@ fn spending_only_grows_and_says_its_ceilings() {
 }
 
 #[test]
-fn an_unknown_price_is_told_as_unknown_and_ends_nothing() {
+fn an_unknown_price_is_reported_as_unknown_and_ends_nothing() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("true"), crate::models::done()]);
         let world = SessionFixture::new().await;

@@ -11,7 +11,7 @@ use crate::models::{WIRES, Wire, calls, done};
 use crate::stubs;
 
 #[test]
-fn calls_that_only_read_run_side_by_side() {
+fn read_only_calls_run_concurrently() {
     run_with_timeout(async {
         let names: Vec<_> = ["a", "b", "c", "d"]
             .map(|name| ("meet", json!({"name": name})))
@@ -33,7 +33,7 @@ fn calls_that_only_read_run_side_by_side() {
 }
 
 #[test]
-fn calls_that_change_things_run_one_by_one_in_their_order() {
+fn changing_calls_run_one_by_one_in_order() {
     run_with_timeout(async {
         let names: Vec<_> = ["a", "b", "c"]
             .map(|name| ("change", json!({"name": name})))
@@ -52,7 +52,7 @@ fn calls_that_change_things_run_one_by_one_in_their_order() {
 }
 
 #[test]
-fn a_tool_says_what_users_see_of_its_calls() {
+fn events_carry_the_summary_of_the_tool() {
     run_with_timeout(async {
         let asked = [
             ("oracle", json!({"name": "Delphi"})),
@@ -89,7 +89,7 @@ fn a_tool_says_what_users_see_of_its_calls() {
 }
 
 #[test]
-fn a_read_sees_what_the_changes_before_it_did_and_no_others() {
+fn a_read_sees_exactly_the_changes_before_it() {
     run_with_timeout(async {
         let add = |word: &str| ("bash", json!({"command": format!("echo {word} >> log")}));
         let read = || ("read_file", json!({"path": "log"}));
@@ -184,7 +184,7 @@ async fn one_call(agent: &mut TestAgent) -> (String, bool) {
 }
 
 #[test]
-fn a_wrong_call_is_explained_to_the_model() {
+fn an_invalid_call_is_explained_to_the_model() {
     run_with_timeout(async {
         for wire in WIRES {
             let raw = |raw: &str| ScriptedReply {
@@ -232,7 +232,7 @@ fn a_wrong_call_is_explained_to_the_model() {
 }
 
 #[test]
-fn a_shell_lives_from_call_to_call_and_turn_to_turn() {
+fn a_shell_keeps_its_state_across_calls_and_turns() {
     run_with_timeout(async {
         let bash = crate::models::bash;
         let server = ModelServer::start([

@@ -23,7 +23,7 @@ fn made_checkpoints(agent: &TestAgent) -> Vec<(u32, Moment, u32)> {
 }
 
 #[test]
-fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
+fn a_checkpoint_is_made_before_the_first_and_after_the_last_change() {
     run_with_timeout(async {
         let server = ModelServer::start([
             ScriptedReply::call("list_files", json!({})),
@@ -67,7 +67,7 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
 }
 
 #[test]
-fn a_turn_that_only_looks_makes_none() {
+fn a_read_only_turn_makes_no_checkpoint() {
     run_with_timeout(async {
         let server = ModelServer::start([
             ScriptedReply::call("list_files", json!({})),
@@ -88,7 +88,7 @@ fn a_turn_that_only_looks_makes_none() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_named_and_left() {
+fn a_file_that_is_too_large_is_listed_and_kept() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo new > small; truncate -s 17M made; truncate -s 1M large"),
@@ -124,7 +124,7 @@ fn a_file_that_is_too_large_is_named_and_left() {
 }
 
 #[test]
-fn a_continued_turn_is_undone_to_where_it_began() {
+fn undoing_a_continued_turn_restores_its_original_start() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file"),

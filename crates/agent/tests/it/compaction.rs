@@ -30,7 +30,7 @@ fn messages(body: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn the_model_goes_on_with_the_first_words_and_the_summary() {
+fn the_model_continues_with_the_first_prompt_and_the_summary() {
     run_with_timeout(async {
         for wire in WIRES {
             let server = ModelServer::start([
@@ -50,17 +50,17 @@ fn the_model_goes_on_with_the_first_words_and_the_summary() {
                 "{compacted:?}"
             );
             // The summary is not shown as a reply.
-            let told = agent.seen[seen..].iter().map(|event| &event.kind);
-            let told: Vec<&EventKind> = told
+            let sent = agent.seen[seen..].iter().map(|event| &event.kind);
+            let sent: Vec<&EventKind> = sent
                 .filter(|kind| !matches!(kind, EventKind::CheckpointMade { .. }))
                 .collect();
             let [
                 EventKind::RequestStarted { .. },
                 EventKind::Spent { spending },
                 EventKind::Compacted { usage, .. },
-            ] = told[..]
+            ] = sent[..]
             else {
-                panic!("{told:?}");
+                panic!("{sent:?}");
             };
             assert_eq!(spending.requests, 3);
             assert!(usage.output_tokens > 0, "{usage:?}");
@@ -97,7 +97,7 @@ fn the_model_goes_on_with_the_first_words_and_the_summary() {
 }
 
 #[test]
-fn what_is_no_summary_is_refused_and_paid_for() {
+fn an_invalid_summary_is_refused_and_charged() {
     run_with_timeout(async {
         let usage = Usage {
             input_tokens: 60,
@@ -166,7 +166,7 @@ fn what_is_no_summary_is_refused_and_paid_for() {
 }
 
 #[test]
-fn a_summary_under_way_can_be_interrupted() {
+fn a_running_compaction_can_be_interrupted() {
     run_with_timeout(async {
         let gate = StreamGate::new();
         let held = ScriptedAnswer::reply(ScriptedReply::text(SUMMARY_TEXT)).hold(3, &gate);
@@ -189,7 +189,7 @@ fn a_summary_under_way_can_be_interrupted() {
 }
 
 #[test]
-fn an_undo_goes_back_before_a_summary_and_a_redo_forth() {
+fn undo_and_redo_work_across_a_summary() {
     run_with_timeout(async {
         let server = ModelServer::start([
             long_reply(),
@@ -227,7 +227,7 @@ fn an_undo_goes_back_before_a_summary_and_a_redo_forth() {
 }
 
 #[test]
-fn there_must_be_something_to_sum_up_and_something_to_spend() {
+fn compaction_requires_messages_and_budget() {
     run_with_timeout(async {
         let server = ModelServer::start([long_reply()]);
         let world = SessionFixture::new().await;
@@ -247,7 +247,7 @@ fn there_must_be_something_to_sum_up_and_something_to_spend() {
 }
 
 #[test]
-fn a_turn_that_was_cut_short_goes_on_after_a_summary() {
+fn an_unfinished_turn_continues_after_a_summary() {
     run_with_timeout(async {
         let gate = StreamGate::new();
         let held = ScriptedAnswer::reply(long_reply()).hold(9, &gate);

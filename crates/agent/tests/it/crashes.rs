@@ -57,7 +57,7 @@ async fn recorded_session(wire: Wire) -> SessionFixture {
 }
 
 #[test]
-fn a_session_goes_on_from_every_event() {
+fn a_session_resumes_from_every_event() {
     run_with_timeout(async {
         for wire in WIRES {
             let mut world = recorded_session(wire).await;
@@ -97,7 +97,7 @@ fn a_session_goes_on_from_every_event() {
 }
 
 #[test]
-fn a_new_prompt_will_do_instead_of_going_on() {
+fn a_new_prompt_can_replace_continuing() {
     run_with_timeout(async {
         let mut world = recorded_session(Wire::Anthropic).await;
         let whole = world.session.clone();
@@ -122,15 +122,15 @@ fn a_new_prompt_will_do_instead_of_going_on() {
 
 /// The process is really killed, in the middle of a call.
 #[test]
-fn a_call_that_was_cut_off_gets_a_result_that_says_so() {
+fn a_killed_call_gets_a_result_that_says_so() {
     run_with_timeout(async {
         for wire in WIRES {
             let server = ModelServer::start([bash("echo started >> file; sleep 1000"), done()]);
             let world = SessionFixture::new().await;
             let mut agent = world.start(wire.client(&server)).await;
             agent.send(AgentCommand::prompt("Work.")).await;
-            let begun = |kind: &EventKind| matches!(kind, EventKind::ToolStarted { .. });
-            agent.until(begun).await;
+            let started = |kind: &EventKind| matches!(kind, EventKind::ToolStarted { .. });
+            agent.until(started).await;
             agent.kill().await;
 
             let mut agent = world.start(wire.client(&server)).await;
@@ -145,7 +145,7 @@ fn a_call_that_was_cut_off_gets_a_result_that_says_so() {
 }
 
 #[test]
-fn a_reply_that_was_cut_off_is_asked_for_again() {
+fn a_killed_reply_is_requested_again() {
     run_with_timeout(async {
         let gate = StreamGate::new();
         let held = ScriptedAnswer::reply(ScriptedReply::text("one two three")).hold(4, &gate);
@@ -168,7 +168,7 @@ fn a_reply_that_was_cut_off_is_asked_for_again() {
 }
 
 #[test]
-fn a_session_that_is_done_has_nothing_to_continue() {
+fn a_finished_session_has_nothing_to_continue() {
     run_with_timeout(async {
         let server = ModelServer::start([done(), done()]);
         let world = SessionFixture::new().await;

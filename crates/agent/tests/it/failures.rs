@@ -40,7 +40,7 @@ fn said(agent: &TestAgent) -> Vec<String> {
 }
 
 #[test]
-fn what_may_pass_is_asked_again() {
+fn transient_errors_are_retried() {
     run_with_timeout(async {
         for wire in WIRES {
             let garbage = |bytes: &'static [u8]| ScriptedAnswer::raw([RawChunk::bytes(bytes)]);
@@ -84,7 +84,7 @@ fn what_may_pass_is_asked_again() {
 }
 
 #[test]
-fn what_will_not_pass_ends_the_turn_and_not_the_session() {
+fn permanent_errors_end_the_turn_but_not_the_session() {
     run_with_timeout(async {
         for wire in WIRES {
             let world = SessionFixture::new().await;
@@ -127,7 +127,7 @@ fn what_will_not_pass_ends_the_turn_and_not_the_session() {
 }
 
 #[test]
-fn a_turn_that_a_provider_ended_can_be_continued() {
+fn a_turn_ended_by_the_provider_can_be_continued() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo first"),
@@ -196,7 +196,7 @@ async fn check_cuts(wire: Wire, replies: Replies) {
 }
 
 #[test]
-fn a_stream_that_breaks_between_any_two_events_is_asked_again() {
+fn a_stream_that_breaks_anywhere_is_retried() {
     run_with_timeout(async {
         for wire in WIRES {
             let broken = |mut reply: ScriptedReply, after| {
@@ -209,7 +209,7 @@ fn a_stream_that_breaks_between_any_two_events_is_asked_again() {
 }
 
 #[test]
-fn a_stream_that_ends_early_as_if_that_were_all_is_asked_again() {
+fn a_truncated_stream_is_retried() {
     run_with_timeout(async {
         for wire in WIRES {
             let ended = |reply: ScriptedReply, after| ScriptedAnswer::reply(reply).end_after(after);
@@ -219,7 +219,7 @@ fn a_stream_that_ends_early_as_if_that_were_all_is_asked_again() {
 }
 
 #[test]
-fn the_error_says_what_the_provider_said() {
+fn errors_include_the_message_of_the_provider() {
     run_with_timeout(async {
         let refusal = ScriptedReply::error(400, "invalid_request_error", "that is not how");
         let server = ModelServer::start(refusal);

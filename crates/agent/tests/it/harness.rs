@@ -134,12 +134,12 @@ impl SessionFixture {
         let mut setup = self.setup(model).await;
         let known = setup.history.len();
         change(&mut setup);
-        let (commands, orders) = mpsc::channel(16);
-        let (teller, events) = mpsc::channel(256);
+        let (commands, command_receiver) = mpsc::channel(16);
+        let (event_sender, events) = mpsc::channel(256);
         TestAgent {
             commands,
             events,
-            task: tokio::spawn(agent::run(setup, orders, teller)),
+            task: tokio::spawn(agent::run(setup, command_receiver, event_sender)),
             seen: Vec::new(),
             known,
             store: self.store.clone(),
@@ -150,8 +150,8 @@ impl SessionFixture {
 
 pub(crate) fn new_session() -> SessionId {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let begun = jiff::civil::datetime(2026, 1, 31, 12, 0, 0, 0);
-    SessionId::new(&begun, NUMBER.fetch_add(1, Ordering::Relaxed))
+    let started = jiff::civil::datetime(2026, 1, 31, 12, 0, 0, 0);
+    SessionId::new(&started, NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A running session.

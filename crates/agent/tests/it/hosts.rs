@@ -220,7 +220,7 @@ fn an_answer_for_the_session_becomes_a_rule() {
 }
 
 #[test]
-fn rules_speak_before_the_person() {
+fn rules_apply_before_the_user_is_asked() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;
@@ -253,7 +253,7 @@ fn rules_speak_before_the_person() {
 }
 
 #[test]
-fn a_host_can_be_opened_at_any_time() {
+fn a_host_can_be_allowed_at_any_time() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;
@@ -300,7 +300,7 @@ fn a_host_can_be_opened_at_any_time() {
 }
 
 #[test]
-fn a_sandbox_without_a_proxy_opens_no_host() {
+fn a_sandbox_without_a_proxy_allows_no_host() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let mut agent = world.start(scripted(vec![done()])).await;
@@ -318,7 +318,7 @@ fn a_sandbox_without_a_proxy_opens_no_host() {
 
 /// Configured rules apply also where nobody can be asked.
 #[test]
-fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
+fn allowed_hosts_work_without_a_user() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;
@@ -358,7 +358,7 @@ fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn an_interruption_takes_questions_about_hosts_back() {
+fn an_interrupt_withdraws_questions_about_hosts() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;
@@ -384,7 +384,7 @@ fn an_interruption_takes_questions_about_hosts_back() {
 }
 
 #[test]
-fn what_goes_on_in_the_background_asks_between_turns_too() {
+fn background_commands_can_ask_between_turns() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;
@@ -414,7 +414,7 @@ fn what_goes_on_in_the_background_asks_between_turns_too() {
 }
 
 #[test]
-fn a_session_ends_with_its_questions_open() {
+fn a_session_can_end_with_open_questions() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;
@@ -432,7 +432,7 @@ fn a_session_ends_with_its_questions_open() {
 }
 
 #[test]
-fn a_hundred_connections_are_one_question() {
+fn parallel_connections_to_a_host_share_a_question() {
     run_with_timeout(async {
         let server = serve_text().await;
         let world = SessionFixture::new().await;

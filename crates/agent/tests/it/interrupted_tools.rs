@@ -11,7 +11,7 @@ use crate::processes::{eventually, marker, processes_with};
 use crate::stubs;
 
 #[test]
-fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
+fn while_a_command_runs() {
     run_with_timeout(async {
         let marker = marker("foreground");
         let command = format!("echo so far; bash -c 'sleep 1000; true' {marker}; echo never");
@@ -32,7 +32,7 @@ fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
 }
 
 #[test]
-fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
+fn calls_after_the_interrupted_one_are_not_run() {
     run_with_timeout(async {
         let both = calls(&[
             ("bash", json!({"command": "echo started; sleep 1000"})),
@@ -56,7 +56,7 @@ fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
 }
 
 #[test]
-fn while_several_tools_read_that_do_not_listen() {
+fn while_several_read_only_tools_ignore_the_cancellation() {
     run_with_timeout(async {
         let names: Vec<_> = ["a", "b", "c"]
             .map(|name| ("stare", json!({"name": name})))
@@ -80,7 +80,7 @@ fn while_several_tools_read_that_do_not_listen() {
 }
 
 #[test]
-fn while_one_of_several_has_ended_its_result_stays() {
+fn the_result_of_a_call_that_has_ended_is_kept() {
     run_with_timeout(async {
         let both = calls(&[
             ("stare", json!({"name": "s"})),

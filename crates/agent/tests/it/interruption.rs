@@ -63,7 +63,7 @@ fn kept(events: &[protocol::Event]) -> Vec<Vec<Block>> {
 }
 
 #[test]
-fn before_the_first_word() {
+fn before_the_first_text() {
     run_with_timeout(async {
         for wire in WIRES {
             let gate = StreamGate::new();
@@ -78,7 +78,7 @@ fn before_the_first_word() {
 }
 
 #[test]
-fn in_the_middle_of_words_which_are_kept() {
+fn during_the_text_which_is_kept() {
     run_with_timeout(async {
         for wire in WIRES {
             let gate = StreamGate::new();
@@ -114,15 +114,15 @@ fn in_the_middle_of_words_which_are_kept() {
 }
 
 #[test]
-fn in_the_middle_of_a_tools_input_which_is_not_run() {
+fn during_a_tool_input_which_is_not_run() {
     run_with_timeout(async {
         for wire in WIRES {
             let gate = StreamGate::new();
             let call = ScriptedAnswer::reply(bash("touch never; echo some more words"));
             let answers = vec![call.hold(4, &gate), done().into()];
             let mut scene = PromptInProgress::begin(wire, answers).await;
-            let begun = |kind: &EventKind| matches!(kind, EventKind::InputDelta { .. });
-            scene.agent.until(begun).await;
+            let started = |kind: &EventKind| matches!(kind, EventKind::InputDelta { .. });
+            scene.agent.until(started).await;
             gate.reached().await;
             let (world, events, _) = scene.interrupt().await;
             assert!(kept(&events).iter().all(Vec::is_empty));
@@ -132,7 +132,7 @@ fn in_the_middle_of_a_tools_input_which_is_not_run() {
 }
 
 #[test]
-fn while_it_waits_to_ask_again() {
+fn while_waiting_for_a_retry() {
     run_with_timeout(async {
         let busy = ScriptedReply::error(529, "overloaded_error", "busy");
         let server = ModelServer::start([busy, done()]);
@@ -178,7 +178,7 @@ fn while_a_checkpoint_is_made() {
 }
 
 #[test]
-fn while_nothing_is_under_way() {
+fn while_idle() {
     run_with_timeout(async {
         let server = ModelServer::start([done(), done()]);
         let world = SessionFixture::new().await;
@@ -194,7 +194,7 @@ fn while_nothing_is_under_way() {
 }
 
 #[test]
-fn at_once_before_the_sandbox_stands() {
+fn before_the_sandbox_has_started() {
     run_with_timeout(async {
         let server = ModelServer::start([done()]);
         let world = SessionFixture::new().await;
@@ -213,7 +213,7 @@ fn at_once_before_the_sandbox_stands() {
 }
 
 #[test]
-fn prompts_that_wait_are_taken_up_after_it() {
+fn queued_prompts_run_after_it() {
     run_with_timeout(async {
         let gate = StreamGate::new();
         let silent = ScriptedAnswer::reply(done()).hold(0, &gate);

@@ -6,7 +6,7 @@ use crate::harness::{SessionFixture, run_with_timeout};
 use crate::models::{bash, done, scripted};
 
 #[test]
-fn a_flood_is_told_in_a_few_pieces() {
+fn much_output_is_sent_in_few_events() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let flood = "timeout 1 yes 'a line of the flood'; true";
@@ -38,7 +38,7 @@ fn a_flood_is_told_in_a_few_pieces() {
 
 /// Both are printed at once, and nothing follows that would trigger another event.
 #[test]
-fn the_last_words_before_a_silence_are_told() {
+fn the_last_output_before_a_pause_is_sent() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let command = "echo first; echo second >&2; echo third

@@ -111,7 +111,7 @@ fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
 }
 
 #[test]
-fn an_undo_lives_through_the_loss_of_the_sandbox() {
+fn an_undo_survives_the_loss_of_the_sandbox() {
     run_with_timeout(async {
         let marker = marker("lost-undo");
         let start = format!("echo new > file; bash -c 'sleep 1000; true' {marker} &");
@@ -134,7 +134,7 @@ fn an_undo_lives_through_the_loss_of_the_sandbox() {
 
 /// As root, a control group kills the command; otherwise its allocation fails.
 #[test]
-fn a_command_that_wants_too_much_memory_costs_no_more_than_itself() {
+fn a_command_that_exceeds_the_memory_limit_ends_alone() {
     run_with_timeout(async {
         let hungry = "perl -e '$x = \"x\" x (400 << 20); print length $x'";
         let server = ModelServer::start([bash(hungry), bash("echo still here"), done()]);

@@ -17,7 +17,7 @@ fn lasting(events: &[Event]) -> Vec<&EventKind> {
 }
 
 #[test]
-fn a_session_in_which_nothing_was_said_leaves_nothing() {
+fn a_session_without_a_turn_stores_nothing() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let change = |setup: &mut agent::SessionSetup| setup.model.window = Some(200_000);
@@ -63,7 +63,7 @@ fn a_session_in_which_nothing_was_said_leaves_nothing() {
 }
 
 #[test]
-fn a_session_is_on_record_from_its_first_turn_on() {
+fn a_session_is_stored_from_its_first_turn_on() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let replies = vec![bash("echo hi"), done(), ScriptedReply::text("Again.")];
@@ -92,7 +92,7 @@ fn a_session_is_on_record_from_its_first_turn_on() {
 }
 
 #[test]
-fn a_sandbox_that_cannot_start_ends_a_session_to_which_nobody_speaks() {
+fn a_sandbox_that_cannot_start_ends_an_idle_session() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let nowhere = world.outside("nowhere");

@@ -51,7 +51,7 @@ fn long_output_is_bounded_and_can_be_read_also_after_a_resume() {
 }
 
 #[test]
-fn a_fork_has_the_outputs_that_it_speaks_of() {
+fn a_fork_can_read_the_outputs_it_mentions() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("seq 1 100000"), done(), read(70_000), done()]);
         let mut world = SessionFixture::new().await;

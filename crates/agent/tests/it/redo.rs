@@ -20,7 +20,7 @@ async fn redo(agent: &mut TestAgent) -> Vec<String> {
 }
 
 #[test]
-fn whatever_was_taken_back_comes_back() {
+fn a_redo_restores_every_kind_of_change() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("file", "first\n");
@@ -71,7 +71,7 @@ fn whatever_was_taken_back_comes_back() {
 }
 
 #[test]
-fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
+fn undos_are_redone_one_by_one_also_after_a_resume_and_in_a_fork() {
     run_with_timeout(async {
         #[derive(Debug, Clone, Copy, PartialEq)]
         enum Between {
@@ -126,7 +126,7 @@ fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
 }
 
 #[test]
-fn what_somebody_else_has_changed_since_is_left() {
+fn later_changes_by_others_are_kept() {
     run_with_timeout(async {
         let change = "echo turn > mine; echo turn > theirs; echo turn > new; rm gone; mkdir made";
         let server = ModelServer::start([bash(change), done()]);
@@ -154,7 +154,7 @@ fn what_somebody_else_has_changed_since_is_left() {
 
 /// A path that the undo could not restore is not touched by the redo.
 #[test]
-fn what_an_undo_left_is_left_by_its_redo() {
+fn files_skipped_by_an_undo_are_skipped_by_its_redo() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("echo turn > file; echo turn > both"), done()]);
         let world = SessionFixture::new().await;
@@ -175,7 +175,7 @@ fn what_an_undo_left_is_left_by_its_redo() {
 }
 
 #[test]
-fn a_new_turn_ends_what_can_be_redone() {
+fn a_new_turn_discards_redos() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("echo turn > file"), done(), done()]);
         let world = SessionFixture::new().await;

@@ -19,7 +19,7 @@ fn notes(agent: &TestAgent) -> Vec<String> {
 }
 
 #[test]
-fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
+fn a_repeated_call_is_warned_about_and_then_ends_the_turn() {
     run_with_timeout(async {
         for wire in WIRES {
             let server = ModelServer::start(Replies::decide(|request| match request.number {
@@ -33,9 +33,9 @@ fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
                 other => panic!("{other:?}"),
             }
             assert_eq!(server.request_count(), 8);
-            let told = notes(&agent);
-            assert_eq!(told.len(), 4, "{told:?}");
-            assert_contains(&told[0], "`bash` 4 times");
+            let notes_sent = notes(&agent);
+            assert_eq!(notes_sent.len(), 4, "{notes_sent:?}");
+            assert_contains(&notes_sent[0], "`bash` 4 times");
             let fifth = String::from_utf8(server.requests()[4].body.to_vec()).unwrap();
             assert_contains(&fifth, "Doing it again will not help");
             // The turn was stopped, not the session.
@@ -47,7 +47,7 @@ fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
 }
 
 #[test]
-fn waiting_for_a_job_is_no_circle() {
+fn polling_a_job_is_not_a_repetition() {
     run_with_timeout(async {
         let start =
             ScriptedReply::call("bash", json!({"command": "sleep 1000", "background": true}));
@@ -74,7 +74,7 @@ fn waiting_for_a_job_is_no_circle() {
 }
 
 #[test]
-fn waiting_for_a_job_that_does_not_exist_is_one() {
+fn polling_an_unknown_job_is_a_repetition() {
     run_with_timeout(async {
         let poll = || ScriptedReply::call("bash_job", json!({"job": 7, "action": "poll"}));
         let server = ModelServer::start(Replies::decide(move |_| poll()));

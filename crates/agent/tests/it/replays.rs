@@ -17,12 +17,12 @@ async fn replay(world: &SessionFixture, tools: &ToolSet) -> Vec<ReplayedCall> {
     let events = world.events().await;
     let folder = tempfile::tempdir().unwrap();
     let spec = SandboxSpec::new(folder.path());
-    let mut heard = Vec::new();
-    let report = |replayed| heard.push(replayed);
+    let mut received = Vec::new();
+    let report = |replayed| received.push(replayed);
     agent::replay(&world.store, &world.session, &events, tools, spec, report)
         .await
         .unwrap();
-    heard
+    received
 }
 
 fn differing(replayed: &[ReplayedCall]) -> Vec<&str> {
@@ -32,7 +32,7 @@ fn differing(replayed: &[ReplayedCall]) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_the_same_again_is_told_as_the_same() {
+fn identical_results_are_reported_as_identical() {
     run_with_timeout(async {
         let server = ModelServer::start([
             calls(&[
@@ -92,7 +92,7 @@ fn what_is_the_same_again_is_told_as_the_same() {
 }
 
 #[test]
-fn what_depends_on_time_and_chance_differs() {
+fn results_that_depend_on_time_or_chance_differ() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo same"),
@@ -120,7 +120,7 @@ fn what_depends_on_time_and_chance_differs() {
 }
 
 #[test]
-fn a_turn_that_was_taken_back_is_taken_back_again() {
+fn undone_turns_are_undone_in_a_replay() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file; cd folder"),
@@ -146,7 +146,7 @@ fn a_turn_that_was_taken_back_is_taken_back_again() {
 }
 
 #[test]
-fn an_undo_that_was_taken_back_is_taken_back_again() {
+fn redone_undos_are_redone_in_a_replay() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file"),
@@ -174,7 +174,7 @@ fn an_undo_that_was_taken_back_is_taken_back_again() {
 }
 
 #[test]
-fn pictures_are_compared_too() {
+fn images_are_compared() {
     run_with_timeout(async {
         let server =
             ModelServer::start([ScriptedReply::call("look", json!({"name": "it"})), done()]);
@@ -195,15 +195,15 @@ fn pictures_are_compared_too() {
 }
 
 #[test]
-fn calls_that_never_ended_are_not_run() {
+fn unfinished_calls_are_not_replayed() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("echo begun; sleep 1000")]);
         let world = SessionFixture::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         agent.send(protocol::AgentCommand::prompt("Work.")).await;
-        let begun =
+        let started =
             |kind: &protocol::EventKind| matches!(kind, protocol::EventKind::ToolStarted { .. });
-        agent.until(begun).await;
+        agent.until(started).await;
         agent.kill().await;
         assert!(replay(&world, &ToolSet::standard()).await.is_empty());
     });

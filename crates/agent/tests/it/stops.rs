@@ -33,7 +33,7 @@ fn failed(reason: &str) -> Outcome {
 }
 
 #[test]
-fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
+fn every_stop_reason_is_handled_and_the_session_goes_on() {
     run_with_timeout(async {
         for wire in WIRES {
             // The script, how the turn ends, and how many requests that takes.
@@ -70,7 +70,7 @@ fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
 }
 
 #[test]
-fn what_only_the_messages_api_says() {
+fn stop_reasons_of_the_messages_api_are_handled() {
     run_with_timeout(async {
         let pausing = vec![stopping("First half ", "pause_turn"), done()];
         let (outcome, agent, server, _world) = run_script(Wire::Anthropic, pausing).await;
@@ -92,7 +92,7 @@ fn what_only_the_messages_api_says() {
 }
 
 #[test]
-fn a_request_that_is_too_long_is_the_tasks_failure_not_the_providers() {
+fn a_request_that_is_too_long_fails_the_task() {
     run_with_timeout(async {
         for wire in WIRES {
             let message = match wire {
@@ -115,7 +115,7 @@ fn a_request_that_is_too_long_is_the_tasks_failure_not_the_providers() {
 
 /// A call whose input was cut off by the token limit is not run, and the model is told so.
 #[test]
-fn a_tool_input_that_was_cut_is_not_run() {
+fn a_truncated_tool_call_is_not_run() {
     run_with_timeout(async {
         for wire in WIRES {
             let cut = ScriptedReply {
@@ -149,7 +149,7 @@ fn a_tool_input_that_was_cut_is_not_run() {
 }
 
 #[test]
-fn replies_that_are_cut_again_and_again_come_to_an_end() {
+fn repeatedly_truncated_replies_end_the_turn() {
     run_with_timeout(async {
         let cut = || stopping("More and", "max_tokens");
         let (outcome, agent, server, _world) =
@@ -161,7 +161,7 @@ fn replies_that_are_cut_again_and_again_come_to_an_end() {
 }
 
 #[test]
-fn refused_words_are_not_sent_back() {
+fn refused_text_is_not_sent_back() {
     run_with_timeout(async {
         for wire in WIRES {
             let script = vec![stopping("Unspeakable words", "refusal"), done()];
@@ -179,7 +179,7 @@ fn refused_words_are_not_sent_back() {
 
 /// A reply of thinking alone, cut off by the limit, must not be at the end of a message.
 #[test]
-fn a_reply_that_only_thought_leaves_a_legal_history() {
+fn a_reply_of_only_thinking_leaves_a_valid_history() {
     run_with_timeout(async {
         let thought = ScriptedReply {
             thinking: Some("Hm, let me see".to_owned()),
@@ -195,7 +195,7 @@ fn a_reply_that_only_thought_leaves_a_legal_history() {
 }
 
 #[test]
-fn thinking_goes_back_as_it_came() {
+fn thinking_is_sent_back_unchanged() {
     run_with_timeout(async {
         let thoughtful = ScriptedReply {
             thinking: Some("First I look.\u{2028}Then I leap.".to_owned()),
@@ -212,7 +212,7 @@ fn thinking_goes_back_as_it_came() {
 }
 
 #[test]
-fn events_tell_the_stop_reason() {
+fn events_contain_the_stop_reason() {
     run_with_timeout(async {
         let (_, agent, _server, _world) =
             run_script(Wire::Anthropic, vec![stopping("x", "something_new")]).await;

@@ -28,7 +28,7 @@ enum StubBehavior {
 }
 
 fn stub(name: &str, access: ToolAccess, inside: StubBehavior) -> (Arc<dyn Tool>, StubLog) {
-    let (log, heard) = mpsc::unbounded_channel();
+    let (log, received) = mpsc::unbounded_channel();
     let tool = StubTool {
         definition: ToolDefinition {
             name: name.to_owned(),
@@ -39,7 +39,7 @@ fn stub(name: &str, access: ToolAccess, inside: StubBehavior) -> (Arc<dyn Tool>,
         inside,
         log,
     };
-    (Arc::new(tool), StubLog(heard))
+    (Arc::new(tool), StubLog(received))
 }
 
 pub(crate) fn barrier_tool(

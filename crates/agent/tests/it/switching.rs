@@ -27,9 +27,9 @@ impl Model for NamedModel {
     fn reply<'a>(
         &'a self,
         request: ModelRequest<'a>,
-        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+        on_event: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        self.1.reply(request, hear)
+        self.1.reply(request, on_event)
     }
 
     fn count<'a>(&'a self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
@@ -77,7 +77,7 @@ fn use_model(name: &str) -> AgentCommand {
 }
 
 #[test]
-fn the_next_turn_is_the_other_models() {
+fn the_next_turn_uses_the_other_model() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let change = |setup: &mut SessionSetup| setup.models = named_models();
@@ -110,7 +110,7 @@ fn the_next_turn_is_the_other_models() {
 
 /// Nothing is stored yet.
 #[test]
-fn before_the_first_turn_the_session_begins_with_it() {
+fn before_the_first_turn_the_session_starts_with_the_chosen_model() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let change = |setup: &mut SessionSetup| setup.models = named_models();
@@ -138,7 +138,7 @@ fn before_the_first_turn_the_session_begins_with_it() {
 }
 
 #[test]
-fn a_ceiling_in_money_needs_a_price() {
+fn a_cost_limit_requires_a_price() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let change = |setup: &mut SessionSetup| {
@@ -157,7 +157,7 @@ fn a_ceiling_in_money_needs_a_price() {
 }
 
 #[test]
-fn a_turn_under_way_keeps_its_model() {
+fn a_running_turn_keeps_its_model() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let (wait, mut log, go) = stubs::held_tool("wait", ToolAccess::Reads);

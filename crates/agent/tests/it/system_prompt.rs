@@ -35,7 +35,7 @@ fn system_prompt_and_tools_stay_under_eight_kilobytes() {
 }
 
 #[test]
-fn the_prompt_tells_the_truth_about_the_walls() {
+fn the_prompt_describes_the_actual_walls() {
     run_with_timeout(async {
         let (system, _) = first_system_prompt(&SessionFixture::new().await, |_| {}).await;
         assert_contains(&system, "native walls");
@@ -74,7 +74,7 @@ fn the_prompt_tells_the_truth_about_the_walls() {
 }
 
 #[test]
-fn a_projects_advice_is_part_of_the_prompt() {
+fn project_instructions_are_part_of_the_prompt() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("AGENTS.md", "Indent with seven spaces.\n");
@@ -90,7 +90,7 @@ fn a_projects_advice_is_part_of_the_prompt() {
 
 /// Whatever AGENTS.md is, nothing of the host is read, and nothing hangs.
 #[test]
-fn advice_that_is_a_trap_shows_nothing() {
+fn project_instructions_cannot_reveal_other_files() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let secret = world.outside("secret");

@@ -39,7 +39,7 @@ async fn populated_workspace() -> SessionFixture {
 }
 
 #[test]
-fn whatever_a_turn_did_is_taken_back() {
+fn an_undo_reverts_every_kind_of_change() {
     run_with_timeout(async {
         let world = populated_workspace().await;
         let before = tree(&world.workspace());
@@ -106,7 +106,7 @@ fn whatever_a_turn_did_is_taken_back() {
 }
 
 #[test]
-fn one_turn_after_the_other_also_after_a_resume() {
+fn turns_are_undone_one_by_one_also_after_a_resume() {
     run_with_timeout(async {
         for is_resumed in [false, true] {
             let world = SessionFixture::new().await;
@@ -143,7 +143,7 @@ fn one_turn_after_the_other_also_after_a_resume() {
 }
 
 #[test]
-fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
+fn an_undo_without_its_checkpoint_is_refused_and_changes_nothing() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("echo new > file"), done(), done()]);
         let world = SessionFixture::new().await;
@@ -176,7 +176,7 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
 }
 
 #[test]
-fn an_undo_that_comes_early_waits_for_the_end_of_the_turn() {
+fn an_undo_during_a_turn_waits_for_its_end() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("echo new > file"), done()]);
         let world = SessionFixture::new().await;
@@ -200,7 +200,7 @@ fn an_undo_that_comes_early_waits_for_the_end_of_the_turn() {
 }
 
 #[test]
-fn a_turn_without_changes_loses_only_its_words() {
+fn undoing_a_turn_without_changes_removes_only_its_messages() {
     run_with_timeout(async {
         let server = ModelServer::start([done(), done(), done()]);
         let world = SessionFixture::new().await;

@@ -12,7 +12,7 @@ use crate::tree::{chmod, tree};
 use crate::undo::undo;
 
 #[test]
-fn what_a_person_changed_since_is_kept_and_named() {
+fn later_changes_of_the_user_are_kept_and_listed() {
     run_with_timeout(async {
         let turn = "echo turn > both; echo turn > mine; echo turn > made; rm gone; \
                     mkdir folder; echo turn > folder/made";
@@ -47,7 +47,7 @@ fn what_a_person_changed_since_is_kept_and_named() {
 
 /// The end of a killed turn is not recorded; the start of the next turn is used instead.
 #[test]
-fn a_persons_files_outlive_the_undo_of_a_turn_that_died() {
+fn files_of_the_user_survive_the_undo_of_a_killed_turn() {
     run_with_timeout(async {
         let server = ModelServer::start([
             bash("echo one > file; touch made"),
@@ -121,7 +121,7 @@ fn nothing_outside_the_workspace_is_touched() {
 
 /// A file that could not be seen before the turn may have existed, so it is not removed.
 #[test]
-fn files_in_a_folder_that_was_locked_are_named_and_never_removed() {
+fn files_in_a_locked_folder_are_listed_and_never_removed() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("chmod 700 secret"), done()]);
         let world = SessionFixture::new().await;

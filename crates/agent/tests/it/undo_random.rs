@@ -56,7 +56,7 @@ fn assert_fully_undone(undone: &EventKind, turn: &str) {
 }
 
 #[test]
-fn random_changes_are_taken_back_exactly() {
+fn random_changes_are_undone_exactly() {
     run_with_timeout(async {
         let mut runner = TestRunner::new(Config::default());
         let mut turns = || any_turn().new_tree(&mut runner).unwrap().current();

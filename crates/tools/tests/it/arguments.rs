@@ -55,7 +55,7 @@ fn assert_closed(schema: &Value) {
 }
 
 #[test]
-fn only_tools_that_read_say_so() {
+fn read_only_tools_are_marked() {
     let tools = ToolSet::standard();
     let reads = |name: &str| tools.find(name).unwrap().access() == ToolAccess::Reads;
     let found: Vec<&str> = tools.names().filter(|name| reads(name)).collect();
@@ -63,7 +63,7 @@ fn only_tools_that_read_say_so() {
 }
 
 #[test]
-fn summaries_are_one_line_for_a_person() {
+fn summaries_are_one_readable_line() {
     let tools = ToolSet::standard();
     let check = |tool: &str, input: Value, expect: &str| {
         let summary = tools.find(tool).unwrap().summary(&input);
@@ -217,7 +217,7 @@ fn wrong_arguments_are_explained() {
 }
 
 #[test]
-fn harmless_mistakes_are_put_right() {
+fn harmless_mistakes_are_corrected() {
     run_test(async {
         let world = ToolFixture::new().await;
         world.put("a", "1\n2\n3\n");

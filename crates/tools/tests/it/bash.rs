@@ -13,7 +13,7 @@ use crate::fixture::{ToolFixture, run_test, text};
 use crate::memory::peak_bytes;
 
 #[test]
-fn output_comes_as_it_was_printed_and_the_exit_code_is_the_last_line() {
+fn output_is_unchanged_and_the_exit_code_is_the_last_line() {
     run_test(async {
         let world = ToolFixture::new().await;
         let check = async |command: &str, expect: &str, is_error: bool| {
@@ -72,7 +72,7 @@ fn output_comes_as_it_was_printed_and_the_exit_code_is_the_last_line() {
 }
 
 #[test]
-fn what_is_printed_can_be_seen_while_it_runs() {
+fn output_is_sent_while_a_command_runs() {
     run_test(async {
         let world = ToolFixture::new().await;
         let seen = Mutex::new(Vec::new());
@@ -101,7 +101,7 @@ fn what_is_printed_can_be_seen_while_it_runs() {
 }
 
 #[test]
-fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
+fn a_cancelled_command_ends_and_its_output_is_the_result() {
     run_test(async {
         let world = ToolFixture::new().await;
         for command in [
@@ -135,7 +135,7 @@ fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
 }
 
 #[test]
-fn huge_output_is_bounded_and_kept_to_be_paged_through() {
+fn huge_output_is_bounded_and_stored_for_paging() {
     run_test(async {
         let world = ToolFixture::new().await;
         let output = world
@@ -213,7 +213,7 @@ fn a_limit_that_ends_a_command_is_named_with_its_value() {
 }
 
 #[test]
-fn a_wall_is_told_from_a_bug() {
+fn failures_caused_by_isolation_are_explained() {
     run_test(async {
         let world = ToolFixture::new().await;
         assert!(matches!(world.sandbox.network(), Network::Off));
@@ -242,7 +242,7 @@ fn a_wall_is_told_from_a_bug() {
 }
 
 #[test]
-fn a_sandbox_that_is_gone_breaks_every_tool() {
+fn every_tool_reports_a_sandbox_that_is_gone() {
     run_test(async {
         let world = ToolFixture::with(|spec| spec.limits.wall = Some(Duration::from_secs(3))).await;
         // Ends when the sandbox does.

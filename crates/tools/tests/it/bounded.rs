@@ -71,7 +71,7 @@ proptest! {
 }
 
 #[test]
-fn of_endless_output_both_ends_are_kept() {
+fn both_ends_of_endless_output_are_stored() {
     let mut bounded = BoundedOutput::default();
     let mut number = 0u64;
     let mut total = 0;

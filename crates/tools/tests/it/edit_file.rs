@@ -73,7 +73,7 @@ fn exact_text_is_replaced() {
 }
 
 #[test]
-fn what_cannot_be_replaced_changes_nothing_and_is_explained() {
+fn a_failed_edit_changes_nothing_and_is_explained() {
     run_test(async {
         let world = ToolFixture::new().await;
         let check = async |before: &str, edits: Value, says: &[&str]| {
@@ -210,7 +210,7 @@ fn an_edit_keeps_the_mode_and_shows_what_changed() {
 }
 
 #[test]
-fn only_text_of_a_sensible_size_is_edited() {
+fn binary_and_oversized_files_are_not_edited() {
     run_test(async {
         let world = ToolFixture::new().await;
         world.put("binary", b"a\0b");

@@ -47,7 +47,7 @@ pub(crate) struct MemoryOutputs {
 }
 
 impl OutputStore for MemoryOutputs {
-    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
+    fn store(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
         Box::pin(async move {
             let mut kept = self.kept.lock().unwrap();
             let bytes = output.len() as u64;

@@ -39,7 +39,7 @@ async fn poll_until(world: &ToolFixture, job: u32, expect: &str) -> String {
 }
 
 #[test]
-fn a_command_that_outlives_its_wait_is_a_job() {
+fn a_command_that_exceeds_its_wait_becomes_a_job() {
     run_test(async {
         let world = ToolFixture::new().await;
         let command = "echo started; while read line; do echo got $line; done; echo over; exit 5";
@@ -88,7 +88,7 @@ fn a_command_that_outlives_its_wait_is_a_job() {
 }
 
 #[test]
-fn a_job_is_killed_politely_or_not_with_all_it_started() {
+fn a_kill_ends_the_whole_process_group_with_sigterm_or_sigkill() {
     run_test(async {
         let world = ToolFixture::new().await;
         let kill = async |job: u32| {
@@ -147,7 +147,7 @@ fn a_server_in_the_background_answers_later_commands() {
 }
 
 #[test]
-fn one_that_never_stops_printing_is_a_job_too() {
+fn a_command_that_prints_endlessly_becomes_a_job() {
     run_test(async {
         let world = ToolFixture::new().await;
         let output = world
@@ -172,7 +172,7 @@ fn one_that_never_stops_printing_is_a_job_too() {
 }
 
 #[test]
-fn a_cancelled_look_leaves_the_job_alone() {
+fn a_cancelled_poll_does_not_end_the_job() {
     run_test(async {
         let world = ToolFixture::new().await;
         let job = start(&world, "while read line; do echo $line; done; exit 4", "").await;
@@ -207,7 +207,7 @@ fn a_cancelled_look_leaves_the_job_alone() {
 }
 
 #[test]
-fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
+fn dropped_output_is_reported() {
     run_test(async {
         let world = ToolFixture::new().await;
         let script = "read go; head -c 20000000 /dev/zero | tr '\\0' x; echo; \
@@ -230,14 +230,17 @@ fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
 
 /// The caller is notified of commands that continue, and of nothing else.
 #[test]
-fn the_caller_hears_of_what_goes_on() {
+fn the_caller_is_notified_of_background_jobs() {
     run_test(async {
         let world = ToolFixture::new().await;
         let check = async |input: Value, expect: Option<&str>| {
             world.background.lock().unwrap().clear();
             world.call("bash", input.clone()).await.unwrap();
-            let heard = world.background.lock().unwrap().clone();
-            let commands: Vec<&str> = heard.iter().map(|(_, command)| command.as_str()).collect();
+            let received = world.background.lock().unwrap().clone();
+            let commands: Vec<&str> = received
+                .iter()
+                .map(|(_, command)| command.as_str())
+                .collect();
             assert_eq!(commands, expect.into_iter().collect::<Vec<_>>(), "{input}");
         };
         check(json!({"command": "true"}), None).await;
@@ -254,7 +257,7 @@ fn the_caller_hears_of_what_goes_on() {
 }
 
 #[test]
-fn a_sandbox_that_replaces_another_has_neither_its_folder_nor_its_jobs() {
+fn a_replacement_sandbox_starts_with_a_new_shell_state() {
     run_test(async {
         let name = |spec: &mut sandbox::SandboxSpec| spec.name = Some("session".to_owned());
         let mut world = ToolFixture::with(name).await;

@@ -77,7 +77,7 @@ fn a_tree_is_bounded_and_counts_the_rest() {
 }
 
 #[test]
-fn odd_names_are_written_so_that_a_shell_takes_them() {
+fn unusual_names_are_quoted_for_the_shell() {
     run_test(async {
         let world = ToolFixture::new().await;
         let script = r#"touch $'a\nb' $'bad\xff' $'\e[31mred' "it's" 'sp ace'; mkfifo pipe"#;

@@ -75,7 +75,7 @@ fn text_comes_in_pages_with_line_numbers() {
 }
 
 #[test]
-fn a_page_is_bounded_and_the_next_one_goes_on() {
+fn a_page_is_bounded_and_says_where_the_next_starts() {
     run_test(async {
         let world = ToolFixture::new().await;
         let lines: String = (1..=9000)
@@ -109,7 +109,7 @@ fn a_page_is_bounded_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn deep_inside_a_huge_file() {
+fn a_page_deep_inside_a_huge_file_is_read() {
     run_test(async {
         let world = ToolFixture::new().await;
         let mut file = fs::File::create(world.path("huge")).unwrap();
@@ -138,7 +138,7 @@ fn deep_inside_a_huge_file() {
 }
 
 #[test]
-fn pictures_are_shown_and_other_files_described() {
+fn images_are_shown_and_other_files_described() {
     run_test(async {
         let world = ToolFixture::new().await;
         // Detected by content: the names have no extensions.
@@ -190,7 +190,7 @@ fn pictures_are_shown_and_other_files_described() {
 }
 
 #[test]
-fn what_is_no_file_is_said_and_holds_nobody() {
+fn special_files_are_refused_without_blocking() {
     run_test(async {
         let world = ToolFixture::new().await;
         world.put("folder/file", "");

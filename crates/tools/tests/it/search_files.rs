@@ -94,7 +94,7 @@ fn without_a_pattern_files_are_found_by_name() {
 }
 
 #[test]
-fn what_is_no_search_is_explained_and_long_results_are_cut() {
+fn invalid_searches_are_explained_and_long_results_are_cut() {
     run_test(async {
         let world = world().await;
         let check = async |input, says: &str| {

@@ -50,7 +50,7 @@ fn a_file_is_created_or_replaced_and_the_change_is_shown() {
 }
 
 #[test]
-fn names_are_taken_as_they_are() {
+fn unusual_file_names_are_written_unchanged() {
     run_test(async {
         let world = ToolFixture::new().await;
         for name in [
@@ -87,7 +87,7 @@ fn names_are_taken_as_they_are() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_with_the_rule() {
+fn a_refused_write_names_the_rule() {
     run_test(async {
         let world = ToolFixture::new().await;
         world.put("folder/file", "");

@@ -16,8 +16,8 @@ use crate::tree::chmod;
 
 async fn files(agent: &mut TestAgent) -> (Vec<String>, bool) {
     agent.send(AgentCommand::ListFiles).await;
-    let told = |kind: &EventKind| matches!(kind, EventKind::Files { .. });
-    match agent.until(told).await {
+    let sent = |kind: &EventKind| matches!(kind, EventKind::Files { .. });
+    match agent.until(sent).await {
         EventKind::Files { paths, is_cut } => (paths, is_cut),
         _ => unreachable!(),
     }
@@ -26,8 +26,8 @@ async fn files(agent: &mut TestAgent) -> (Vec<String>, bool) {
 /// The changes shown, by path, and the number of those left out.
 async fn differences(agent: &mut TestAgent) -> (BTreeMap<String, Option<String>>, u64) {
     agent.send(AgentCommand::Diff).await;
-    let told = |kind: &EventKind| matches!(kind, EventKind::Differs { .. });
-    match agent.until(told).await {
+    let sent = |kind: &EventKind| matches!(kind, EventKind::Differs { .. });
+    match agent.until(sent).await {
         EventKind::Differs { changes, left_out } => {
             let paths: Vec<&String> = changes.iter().map(|change| &change.path).collect();
             assert!(paths.is_sorted(), "{paths:?}");
@@ -39,7 +39,7 @@ async fn differences(agent: &mut TestAgent) -> (BTreeMap<String, Option<String>>
 }
 
 #[test]
-fn files_are_listed_without_what_is_ignored_and_without_a_trace() {
+fn listing_files_leaves_out_ignored_ones_and_stores_nothing() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("src/main.rs", "x");
@@ -71,7 +71,7 @@ fn files_are_listed_without_what_is_ignored_and_without_a_trace() {
 }
 
 #[test]
-fn what_is_asked_last_is_answered_before_the_end() {
+fn queries_are_answered_before_the_session_ends() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("file", "x");
@@ -84,7 +84,7 @@ fn what_is_asked_last_is_answered_before_the_end() {
 }
 
 #[test]
-fn a_turn_is_not_held_up_and_does_not_hold_up() {
+fn queries_and_turns_do_not_block_each_other() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("file", "old\n");
@@ -117,7 +117,7 @@ fn a_turn_is_not_held_up_and_does_not_hold_up() {
 }
 
 #[test]
-fn everything_that_changed_is_shown_or_counted() {
+fn every_change_is_shown_or_counted() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         for name in ["same", "edited", "removed", "mode", "touched", "to-link"] {
@@ -186,7 +186,7 @@ fn everything_that_changed_is_shown_or_counted() {
 }
 
 #[test]
-fn what_was_taken_back_is_no_difference() {
+fn undone_changes_are_not_shown() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("file", "old\n");
@@ -212,7 +212,7 @@ fn what_was_taken_back_is_no_difference() {
 }
 
 #[test]
-fn no_more_is_shown_than_a_person_looks_at() {
+fn the_shown_changes_are_bounded() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         let replies = vec![
@@ -236,7 +236,7 @@ fn no_more_is_shown_than_a_person_looks_at() {
 }
 
 #[test]
-fn a_file_that_nobody_can_read_costs_only_its_own_difference() {
+fn an_unreadable_file_loses_only_its_own_diff() {
     run_with_timeout(async {
         let world = SessionFixture::new().await;
         world.write("file", "old\n");

@@ -11,27 +11,27 @@ use crate::models::{Wire, bash, done};
 /// Runs one prompt with a channel of the given capacity, and returns the events received.
 async fn run_prompt(world: &SessionFixture, server: &ModelServer, room: usize) -> Vec<Event> {
     let setup = world.setup(Wire::Anthropic.client(server)).await;
-    let (commands, orders) = mpsc::channel(4);
-    let (teller, mut events) = mpsc::channel(room);
-    let running = tokio::spawn(agent::run(setup, orders, teller));
+    let (commands, command_receiver) = mpsc::channel(4);
+    let (event_sender, mut events) = mpsc::channel(room);
+    let running = tokio::spawn(agent::run(setup, command_receiver, event_sender));
     commands.send(AgentCommand::prompt("Speak.")).await.unwrap();
     drop(commands);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.recv().await {
-        heard.push(event);
+        received.push(event);
     }
     running.await.unwrap().unwrap();
-    heard
+    received
 }
 
 #[test]
-fn a_slow_listener_misses_no_word() {
+fn a_slow_receiver_misses_no_text() {
     run_with_timeout(async {
         let words: String = (0..500).map(|number| format!("word{number} ")).collect();
         let server = ModelServer::start([bash("seq 1 30000"), ScriptedReply::text(words.clone())]);
         let world = SessionFixture::new().await;
-        let heard = run_prompt(&world, &server, 1).await;
-        let said: String = heard
+        let received = run_prompt(&world, &server, 1).await;
+        let said: String = received
             .iter()
             .filter_map(|event| match &event.kind {
                 EventKind::TextDelta { text } => Some(text.as_str()),
@@ -39,7 +39,7 @@ fn a_slow_listener_misses_no_word() {
             })
             .collect();
         assert_eq!(said, words);
-        let lasting: Vec<Event> = heard
+        let lasting: Vec<Event> = received
             .into_iter()
             .filter(|event| event.kind.is_lasting())
             .collect();
@@ -48,17 +48,19 @@ fn a_slow_listener_misses_no_word() {
 }
 
 #[test]
-fn a_session_that_nobody_listens_to_does_its_work() {
+fn a_session_works_without_a_receiver() {
     run_with_timeout(async {
         let server = ModelServer::start([bash("echo done > file"), done()]);
         let world = SessionFixture::new().await;
         let setup = world.setup(Wire::Anthropic.client(&server)).await;
-        let (commands, orders) = mpsc::channel(4);
-        let (teller, events) = mpsc::channel(1);
+        let (commands, command_receiver) = mpsc::channel(4);
+        let (event_sender, events) = mpsc::channel(1);
         drop(events);
         commands.send(AgentCommand::prompt("Work.")).await.unwrap();
         drop(commands);
-        agent::run(setup, orders, teller).await.unwrap();
+        agent::run(setup, command_receiver, event_sender)
+            .await
+            .unwrap();
         assert_eq!(world.read("file"), "done\n");
         let events = world.events().await;
         let ended = |kind: &EventKind| {
@@ -75,7 +77,7 @@ fn a_session_that_nobody_listens_to_does_its_work() {
 }
 
 #[test]
-fn a_prompt_of_nothing_is_refused() {
+fn an_empty_prompt_is_refused() {
     run_with_timeout(async {
         let server = ModelServer::start([done(), done()]);
         let world = SessionFixture::new().await;
