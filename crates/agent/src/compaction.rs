@@ -6,9 +6,9 @@ use protocol::{Block, EventKind, Stop};
 
 use crate::conversation::Conversation;
 use crate::error::AgentError;
-use crate::listener::CommandListener;
+use crate::event_log::EventRecorder;
 use crate::model_request::ReplyOutcome;
-use crate::session::Session;
+use crate::session_model::SessionModel;
 use crate::stopper::TurnStopper;
 
 const SUMMARY_INSTRUCTION: &str = "\
@@ -24,65 +24,61 @@ need, and nothing else:
 
 Answer with the summary alone, as plain text. Call no tools.";
 
-impl Session {
-    pub(crate) async fn compact(
-        &mut self,
-        listener: &mut CommandListener,
-    ) -> Result<(), AgentError> {
-        if self.recorder.conversation.messages().is_empty() {
-            return Err(AgentError::NothingToCompact);
-        }
-        let stopper = TurnStopper::default();
-        let deadline = self.deadline();
-        let work = self.request_summary(&stopper);
-        listener.run_interruptible(work, &stopper, deadline).await
+/// Refuses if there is nothing to summarize or no budget left for it.
+pub(crate) fn check_can_compact(
+    conversation: &Conversation,
+    model: &SessionModel,
+) -> Result<(), AgentError> {
+    if conversation.messages().is_empty() {
+        return Err(AgentError::NothingToCompact);
     }
+    if model.exceeded().is_some() {
+        let reason = "the budget is used up".to_owned();
+        return Err(AgentError::NotCompacted(reason));
+    }
+    Ok(())
+}
 
-    async fn request_summary(&mut self, stopper: &TurnStopper) -> Result<(), AgentError> {
-        let refuse = |reason: String| Err(AgentError::NotCompacted(reason));
-        if self.ledger.exceeded(self.elapsed()).is_some() {
-            return refuse("the budget is used up".to_owned());
+/// Has the model write a summary, and replaces the conversation by it.
+pub(crate) async fn compact(
+    model: &mut SessionModel,
+    recorder: &mut EventRecorder,
+    stopper: &TurnStopper,
+) -> Result<(), AgentError> {
+    let conversation = &recorder.conversation;
+    let turn = conversation.last_turn();
+    let mut asked = conversation.clone();
+    asked.apply(&EventKind::Noted {
+        text: SUMMARY_INSTRUCTION.to_owned(),
+    });
+    let started = EventKind::RequestStarted { turn, request: 1 };
+    recorder.send(started).await;
+    let is_retry = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
+    let sender = recorder.sender();
+    let outcome = model
+        .request_reply(asked.messages(), sender, is_retry, stopper)
+        .await;
+    let (cost, summary) = match outcome {
+        ReplyOutcome::Replied(reply) => {
+            let summary = validate_summary(conversation, &reply);
+            (model.charge(reply.usage), summary.map(|text| (text, reply)))
         }
-        // Builds the system prompt, which this request shares with all others.
-        self.ensure_sandbox(None).await?;
-        let conversation = &self.recorder.conversation;
-        let turn = conversation.last_turn();
-        let mut asked = conversation.clone();
-        asked.apply(&EventKind::Noted {
-            text: SUMMARY_INSTRUCTION.to_owned(),
-        });
-        let started = EventKind::RequestStarted { turn, request: 1 };
-        self.sender.send(started).await;
-        let should_send = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
-        let reply = match self
-            .request_reply_to(asked.messages(), should_send, stopper)
-            .await
-        {
-            ReplyOutcome::Replied(reply) => reply,
-            ReplyOutcome::Failed(error) => {
-                self.send_spending().await;
-                return refuse(error.message);
-            }
-            ReplyOutcome::Stopped(partial) => {
-                self.charge(partial.sum());
-                self.send_spending().await;
-                return refuse("it was interrupted".to_owned());
-            }
-        };
-        let (usage, model) = (reply.usage, reply.model.clone());
-        let cost = self.charge(usage);
-        self.send_spending().await;
-        let summary = validate_summary(&self.recorder.conversation, &reply)
-            .map_err(AgentError::NotCompacted)?;
-        self.recorder
-            .record(EventKind::Compacted {
-                summary,
-                usage,
-                cost,
-                model,
-            })
-            .await
-    }
+        ReplyOutcome::Failed(error) => (None, Err(error.message)),
+        ReplyOutcome::Stopped(partial) => {
+            let cost = model.charge(partial.sum());
+            (cost, Err("it was interrupted".to_owned()))
+        }
+    };
+    model.send_spending(sender).await;
+    let (summary, reply) = summary.map_err(AgentError::NotCompacted)?;
+    recorder
+        .record(EventKind::Compacted {
+            summary,
+            usage: reply.usage,
+            cost,
+            model: reply.model,
+        })
+        .await
 }
 
 /// The summary in a reply, or why there is none. Pure.

@@ -97,9 +97,11 @@ impl EventLog {
     }
 }
 
+/// What a session stores and sends, and the conversation that follows from it.
 #[derive(Debug)]
 pub(crate) struct EventRecorder {
     log: EventLog,
+    sender: EventSender,
     /// The first event of a session that has no stored event yet.
     opening: Option<EventKind>,
     pub(crate) conversation: Conversation,
@@ -114,8 +116,14 @@ pub(crate) struct EventSender {
 
 impl EventRecorder {
     /// `opening` is written before the first other event, if there is no history.
-    pub(crate) fn new(log: EventLog, opening: EventKind, history: &[Event]) -> Self {
+    pub(crate) fn new(
+        log: EventLog,
+        sender: EventSender,
+        opening: EventKind,
+        history: &[Event],
+    ) -> Self {
         Self {
+            sender,
             opening: history.is_empty().then_some(opening),
             conversation: Conversation::fold(history.iter().map(|event| &event.kind)),
             log,
@@ -136,6 +144,15 @@ impl EventRecorder {
         self.log.append(kind).await?;
         self.conversation.apply(&written);
         Ok(())
+    }
+
+    /// Sends an event that is not stored.
+    pub(crate) async fn send(&self, kind: EventKind) {
+        self.sender.send(kind).await;
+    }
+
+    pub(crate) fn sender(&self) -> &EventSender {
+        &self.sender
     }
 
     /// The first event, while nothing is stored.

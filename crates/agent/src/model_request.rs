@@ -7,7 +7,8 @@ use protocol::{Block, EventKind, Message, Outcome, Stop, Usage};
 use tokio::sync::mpsc;
 
 use crate::error::AgentError;
-use crate::session::Session;
+use crate::event_log::{EventRecorder, EventSender};
+use crate::session_model::SessionModel;
 use crate::stopper::TurnStopper;
 
 /// Result of a request to the model.
@@ -35,28 +36,46 @@ enum ReplyPiece {
     Used(Usage),
 }
 
-impl Session {
-    pub(crate) async fn request_reply(&mut self, stopper: &TurnStopper) -> ReplyOutcome {
-        let messages = self.recorder.conversation.messages();
-        let received = self.receive_reply(messages, |_| true, stopper).await;
-        self.to_outcome(received)
-    }
-
-    /// Asks with other messages than the conversation's. Sends only the events that `is_told` selects.
-    pub(crate) async fn request_reply_to(
+impl SessionModel {
+    /// Requests a reply to the messages, and sends its pieces as they arrive, if `should_send` selects
+    /// them.
+    pub(crate) async fn request_reply(
         &mut self,
         messages: &[Arc<Message>],
+        sender: &EventSender,
         should_send: fn(&EventKind) -> bool,
         stopper: &TurnStopper,
     ) -> ReplyOutcome {
-        let received = self.receive_reply(messages, should_send, stopper).await;
-        self.to_outcome(received)
-    }
-
-    fn to_outcome(
-        &mut self,
-        (reply, partial): (Option<Result<ModelReply, ModelError>>, PartialReply),
-    ) -> ReplyOutcome {
+        let mut partial = PartialReply::default();
+        let request = ModelRequest {
+            system: &self.system,
+            tools: &self.definitions,
+            messages,
+            max_tokens: self.max_tokens,
+        };
+        let model = &self.chosen.model;
+        let (pieces, mut received) = mpsc::unbounded_channel();
+        // Owns the sender, so that the receiving loop below ends with the reply.
+        let reply = async move {
+            let mut on_event = move |piece: ReplyEvent<'_>| {
+                let _ = pieces.send(ReplyPiece::from(piece));
+            };
+            model.reply(request, &mut on_event).await
+        };
+        let forward = async {
+            while let Some(piece) = received.recv().await {
+                partial.add(&piece);
+                if let ReplyPiece::Event(kind) = piece
+                    && should_send(&kind)
+                {
+                    sender.send(kind).await;
+                }
+            }
+        };
+        let reply = tokio::select! {
+            (reply, ()) = async { tokio::join!(reply, forward) } => Some(reply),
+            () = stopper.token().cancelled() => None,
+        };
         match reply {
             Some(Ok(mut reply)) => {
                 reply.usage += partial.lost;
@@ -70,59 +89,14 @@ impl Session {
         }
     }
 
-    /// Returns the reply, and sends its pieces as they arrive. `None` if it was stopped.
-    async fn receive_reply(
-        &self,
-        messages: &[Arc<Message>],
-        should_send: fn(&EventKind) -> bool,
-        stopper: &TurnStopper,
-    ) -> (Option<Result<ModelReply, ModelError>>, PartialReply) {
-        let mut partial = PartialReply::default();
-        let request = ModelRequest {
-            system: &self.system,
-            tools: &self.definitions,
-            messages,
-            max_tokens: self.max_tokens,
-        };
-        let (pieces, mut received) = mpsc::unbounded_channel();
-        // Owns the sender, so that the receiving loop below ends with the reply.
-        let reply = async move {
-            let mut handle = move |piece: ReplyEvent<'_>| {
-                let _ = pieces.send(ReplyPiece::from(piece));
-            };
-            self.model.model.reply(request, &mut handle).await
-        };
-        let send = async {
-            while let Some(received) = received.recv().await {
-                partial.add(&received);
-                if let ReplyPiece::Event(kind) = received
-                    && should_send(&kind)
-                {
-                    self.sender.send(kind).await;
-                }
-            }
-        };
-        let reply = tokio::select! {
-            (reply, ()) = async { tokio::join!(reply, send) } => Some(reply),
-            () = stopper.token().cancelled() => None,
-        };
-        (reply, partial)
-    }
-
-    /// Adds a request to the ledger and returns its cost.
-    pub(crate) fn charge(&mut self, usage: Usage) -> Option<f64> {
-        let cost = self.model.price.of(&usage);
-        self.ledger.add_request(usage, cost);
-        cost
-    }
-
     pub(crate) async fn record_reply(
         &mut self,
         turn: u32,
         reply: ModelReply,
+        recorder: &mut EventRecorder,
     ) -> Result<(), AgentError> {
         let cost = self.charge(reply.usage);
-        self.recorder
+        recorder
             .record(EventKind::Replied {
                 turn,
                 content: reply.content,
@@ -133,13 +107,8 @@ impl Session {
                 model: reply.model,
             })
             .await?;
-        self.send_spending().await;
+        self.send_spending(recorder.sender()).await;
         Ok(())
-    }
-
-    pub(crate) async fn send_spending(&self) {
-        let spending = self.ledger.spending(self.elapsed());
-        self.sender.send(EventKind::Spent { spending }).await;
     }
 
     /// Records the text of a reply that was stopped, and the usage that the provider reported for it.
@@ -147,27 +116,33 @@ impl Session {
         &mut self,
         turn: u32,
         partial: PartialReply,
+        recorder: &mut EventRecorder,
     ) -> Result<(), AgentError> {
         let usage = partial.sum();
-        let content = match partial.text.trim().is_empty() {
-            true if usage == Usage::default() => return Ok(()),
-            true => Vec::new(),
-            false => vec![Block::text(partial.text)],
-        };
+        let has_text = !partial.text.trim().is_empty();
+        if !has_text && usage == Usage::default() {
+            return Ok(());
+        }
+        let text = has_text.then(|| Block::text(partial.text));
         let reply = ModelReply {
-            content,
+            content: text.into_iter().collect(),
             stop: Stop::Interrupted,
             broken_calls: Default::default(),
             usage,
-            model: self.model.model.name().to_owned(),
+            model: self.chosen.model.name().to_owned(),
         };
-        self.record_reply(turn, reply).await
+        self.record_reply(turn, reply, recorder).await
+    }
+
+    pub(crate) async fn send_spending(&self, sender: &EventSender) {
+        let spending = self.spending();
+        sender.send(EventKind::Spent { spending }).await;
     }
 }
 
 impl PartialReply {
-    fn add(&mut self, received: &ReplyPiece) {
-        match received {
+    fn add(&mut self, piece: &ReplyPiece) {
+        match piece {
             ReplyPiece::Event(EventKind::TextDelta { text }) => self.text.push_str(text),
             ReplyPiece::Event(EventKind::Retrying { .. }) => {
                 self.text.clear();

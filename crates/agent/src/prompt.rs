@@ -4,9 +4,6 @@ use std::fmt::Write;
 
 use sandbox::{RootSpec, SandboxSpec, WORKSPACE_PATH, limits};
 
-/// Maximum bytes read of a project's AGENTS.md.
-pub(crate) const MAX_INSTRUCTIONS_BYTES: u64 = 32 * 1024;
-
 /// Facts about the running sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PromptEnvironment<'a> {

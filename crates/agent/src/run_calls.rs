@@ -5,7 +5,6 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use protocol::{EventKind, Outcome, ShownOutput};
 use sandbox::SandboxError;
-use tracing::warn;
 
 use crate::checkpoint::SnapshotTask;
 use crate::error::AgentError;
@@ -14,7 +13,7 @@ use crate::repetition::{RepetitionDetector, RepetitionVerdict};
 use crate::session::Session;
 use crate::step::ToolCall;
 use crate::stopper::TurnStopper;
-use crate::tool_runner::{EndedCall, ToolRunner, changes, error_output, split_into_batches};
+use crate::tool_runner::{EndedCall, changes, error_output, split_into_batches};
 
 /// The calls of one reply, and how to react if they repeat earlier ones.
 pub(crate) struct CallRound<'a> {
@@ -35,30 +34,34 @@ impl Session {
         stopper: &TurnStopper,
         snapshot: &mut Option<SnapshotTask>,
     ) -> Result<Option<Outcome>, AgentError> {
-        let tools = self.tools.clone();
+        let tools = self.tools.set.clone();
         for batch in split_into_batches(&tools, round.calls) {
-            let mut is_on_record = snapshot.is_none();
+            let mut is_recorded = snapshot.is_none();
             if batch.iter().any(|call| changes(&tools, call))
                 && let Some(snapshot) = snapshot.take()
             {
-                is_on_record = self.checkpoint(turn, snapshot, stopper).await?;
+                let sandbox = self.ensure_sandbox().await?;
+                let recorder = &mut self.recorder;
+                is_recorded = self
+                    .checkpoints
+                    .record_before(turn, snapshot, &sandbox, recorder, stopper)
+                    .await?;
             }
             let Some(lost) = self.run_batch(batch, stopper, &mut round).await? else {
                 continue;
             };
             self.replace_sandbox(lost, &mut round).await?;
             // The snapshot started in the old sandbox is lost with it.
-            if !is_on_record {
-                let sandbox = self.ensure_sandbox(None).await?;
-                let known = self.baseline.known();
-                *snapshot = Some(SnapshotTask::start(sandbox, self.store.clone(), known));
+            if !is_recorded {
+                let sandbox = self.ensure_sandbox().await?;
+                *snapshot = Some(self.checkpoints.start_snapshot(sandbox));
             }
         }
         if let Some(reason) = round.end {
             return Ok(Some(Outcome::Failed { reason }));
         }
         if let Some(text) = round.note {
-            self.note(text).await?;
+            self.recorder.record(EventKind::Noted { text }).await?;
         }
         Ok(None)
     }
@@ -70,15 +73,9 @@ impl Session {
         stopper: &TurnStopper,
         round: &mut CallRound<'_>,
     ) -> Result<Option<LostCalls>, AgentError> {
-        let runner = ToolRunner {
-            sandbox: self.ensure_sandbox(None).await?,
-            tools: &self.tools,
-            outputs: &self.outputs,
-            sender: &self.sender,
-            background: Some(&self.background),
-            broker: Some(&self.broker),
-            stop: stopper.token(),
-        };
+        let sandbox = self.ensure_sandbox().await?;
+        let sender = self.recorder.sender().clone();
+        let runner = self.tools.runner(sandbox, &sender, stopper.token());
         let mut lost: Option<LostCalls> = None;
         let mut running = pin!(runner.run(batch));
         while let Some(mut ended) = running.next().await {
@@ -102,13 +99,12 @@ impl Session {
         round: &mut CallRound<'_>,
     ) -> Result<(), AgentError> {
         let reason = self.sandbox.replace(&lost.error).await;
-        warn!(%reason, "sandbox replaced");
         let text = format!(
             "The sandbox was lost while this ran: {reason}. A new one was started: files in \
              /workspace are as they were, but the shell's state, background commands and all \
              other files are gone."
         );
-        self.ensure_sandbox(Some(reason)).await?;
+        self.ensure_sandbox().await?;
         for mut ended in lost.calls {
             ended.output = error_output(text.clone());
             ended.summary.output = ShownOutput::Text;

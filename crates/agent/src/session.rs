@@ -1,21 +1,19 @@
 //! The session loop: takes commands one after the other and runs turns.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use protocol::{AgentCommand, Event, EventKind, Outcome, Spending};
-use sandbox::SandboxSpec;
+use protocol::{AgentCommand, Event, EventKind, Spending};
+use sandbox::{Sandbox, SandboxSpec};
 use store::{Journal, SessionStore};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tools::ToolSet;
 
 use crate::approval::Approvals;
-use crate::approval_broker::ApprovalBroker;
 use crate::background::BackgroundWatcher;
-use crate::baseline::Baseline;
 use crate::budget::{Budget, BudgetLedger};
-use crate::checkpoint::KnownFiles;
+use crate::checkpoint::WorkspaceSnapshot;
+use crate::compaction::{check_can_compact, compact};
 use crate::conversation::is_empty;
 use crate::error::AgentError;
 use crate::event_log::{EventLog, EventRecorder, EventSender};
@@ -23,8 +21,14 @@ use crate::listener::CommandListener;
 use crate::models::{ChosenModel, ModelCatalog};
 use crate::outputs::StoredOutputs;
 use crate::permission::install_approvals;
+use crate::redo::TurnRedo;
+use crate::session_checkpoints::SessionCheckpoints;
+use crate::session_model::{SessionModel, switch_model};
 use crate::session_sandbox::SessionSandbox;
-use crate::stopper::{StopCause, TurnStopper};
+use crate::stopper::TurnStopper;
+use crate::tool_runner::SessionTools;
+use crate::undo::TurnUndo;
+use crate::workspace_query::WorkspaceQueries;
 
 /// Everything that a session needs to start.
 #[derive(Debug)]
@@ -56,88 +60,83 @@ pub async fn run(
     events: mpsc::Sender<Event>,
 ) -> Result<(), AgentError> {
     let mut session = Session::open(setup, events).await?;
-    let mut listener = CommandListener::new(commands, session.queries(), session.broker.clone());
+    let queries = WorkspaceQueries::new(
+        session.recorder.sender().clone(),
+        &session.checkpoints,
+        session.sandbox.access(),
+    );
+    let broker = session.tools.broker.clone();
+    let mut listener = CommandListener::new(commands, queries, broker);
     let outcome = session.serve(&mut listener).await;
     listener.end().await;
-    session.broker.close().await;
-    session.background.end().await;
+    session.tools.broker.close().await;
+    session.tools.background.end().await;
     session.sandbox.end().await;
     outcome
 }
 
+/// A session. The methods here and in [`crate::turn`] and [`crate::run_calls`] coordinate its parts,
+/// which do not know each other.
+#[derive(Debug)]
 pub(crate) struct Session {
+    /// Talks to the model.
+    pub(crate) model: SessionModel,
+    /// Stores and sends events.
     pub(crate) recorder: EventRecorder,
-    pub(crate) sender: EventSender,
     pub(crate) sandbox: SessionSandbox,
-    pub(crate) store: SessionStore,
-    pub(crate) outputs: StoredOutputs,
-    pub(crate) model: ChosenModel,
-    pub(crate) models: Arc<dyn ModelCatalog>,
-    pub(crate) tools: ToolSet,
-    pub(crate) definitions: Vec<protocol::ToolDefinition>,
-    /// Built once the sandbox has started, because the system prompt describes it.
-    pub(crate) system: Vec<String>,
-    pub(crate) ledger: BudgetLedger,
-    pub(crate) max_tokens: u32,
-    pub(crate) started_at: Instant,
-    /// The files as recorded by checkpoints.
-    pub(crate) baseline: Arc<Baseline>,
-    pub(crate) background: BackgroundWatcher,
-    /// Whether the `Ready` event has been sent.
-    pub(crate) is_ready: bool,
-    pub(crate) broker: Arc<ApprovalBroker>,
+    pub(crate) tools: SessionTools,
+    pub(crate) checkpoints: SessionCheckpoints,
 }
 
 impl Session {
     async fn open(setup: SessionSetup, events: mpsc::Sender<Event>) -> Result<Self, AgentError> {
-        let sender = EventSender::new(setup.journal.session().clone(), events.clone());
-        let mut sandbox = setup.sandbox;
+        let session = setup.journal.session().clone();
+        let sender = EventSender::new(session.clone(), events.clone());
         let log = EventLog::new(setup.journal, events);
-        let broker = install_approvals(&mut sandbox, setup.approvals, sender.clone(), log.clone());
-        let sandbox = SessionSandbox::start(sandbox);
+        let mut spec = setup.sandbox;
+        let broker = install_approvals(&mut spec, setup.approvals, sender.clone(), log.clone());
         let opening = EventKind::SessionStarted {
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            workspace: sandbox.spec().workspace.display().to_string(),
+            workspace: spec.workspace.display().to_string(),
             model: setup.model.model.name().to_owned(),
             forked_from: None,
         };
-        let recorder = EventRecorder::new(log, opening, &setup.history);
-        let known = match recorder.conversation.last_checkpoint() {
-            0 => KnownFiles::default(),
-            number => KnownFiles::load(&setup.store, sender.session(), number).await?,
-        };
-        let first = recorder.conversation.first_checkpoint().cloned();
+        let sandbox = SessionSandbox::start(spec);
+        let recorder = EventRecorder::new(log, sender.clone(), opening, &setup.history);
+        let store = setup.store;
         Ok(Self {
-            baseline: Arc::new(Baseline::new(first, known)),
-            background: BackgroundWatcher::new(sender.clone(), sandbox.access()),
-            outputs: StoredOutputs {
-                store: setup.store.clone(),
-                session: sender.session().clone(),
+            model: SessionModel {
+                chosen: setup.model,
+                catalog: setup.models,
+                definitions: setup.tools.definitions(),
+                system: Vec::new(),
+                max_tokens: setup.max_tokens,
+                ledger: BudgetLedger::new(setup.budget, setup.spent),
+                started_at: Instant::now(),
             },
-            sender,
+            tools: SessionTools {
+                set: setup.tools,
+                outputs: StoredOutputs {
+                    store: store.clone(),
+                    session: session.clone(),
+                },
+                background: BackgroundWatcher::new(sender, sandbox.access()),
+                broker,
+            },
+            checkpoints: SessionCheckpoints::open(store, session, &recorder.conversation).await?,
             recorder,
             sandbox,
-            store: setup.store,
-            model: setup.model,
-            models: setup.models,
-            definitions: setup.tools.definitions(),
-            tools: setup.tools,
-            system: Vec::new(),
-            ledger: BudgetLedger::new(setup.budget, setup.spent),
-            max_tokens: setup.max_tokens,
-            started_at: Instant::now(),
-            is_ready: false,
-            broker,
         })
     }
 
     async fn serve(&mut self, listener: &mut CommandListener) -> Result<(), AgentError> {
         loop {
-            let is_ready = self.is_ready;
+            let is_ready = self.sandbox.is_ready();
+            let (sender, model) = (self.recorder.sender(), &self.model.chosen);
             let command = tokio::select! {
                 biased;
-                started = self.wait_ready(), if !is_ready => {
-                    started?;
+                ready = self.sandbox.wait_ready(sender, model), if !is_ready => {
+                    ready?;
                     continue;
                 }
                 command = listener.next() => match command {
@@ -148,7 +147,9 @@ impl Session {
             match self.handle_command(command, listener).await {
                 Err(error) if error.is_refusal() => {
                     let reason = error.to_string();
-                    self.sender.send(EventKind::CommandRefused { reason }).await;
+                    self.recorder
+                        .send(EventKind::CommandRefused { reason })
+                        .await;
                 }
                 outcome => outcome?,
             }
@@ -176,16 +177,19 @@ impl Session {
                 self.start_turn(continued, listener).await
             }
             AgentCommand::Undo => self.undo().await,
+            AgentCommand::Redo => self.redo().await,
             // No turn is running; only background commands can have open questions.
             AgentCommand::Interrupt => {
-                self.broker.withdraw_questions().await;
+                self.tools.broker.withdraw_questions().await;
                 Ok(())
             }
-            AgentCommand::Redo => self.redo().await,
             AgentCommand::Compact => self.compact(listener).await,
-            AgentCommand::UseModel { name } => self.use_model(&name).await,
+            AgentCommand::UseModel { name } => {
+                let (recorder, sandbox) = (&mut self.recorder, &mut self.sandbox);
+                switch_model(&name, &mut self.model, recorder, sandbox).await
+            }
             command @ (AgentCommand::AllowHost { .. } | AgentCommand::Decide { .. }) => {
-                self.broker.handle(command).await;
+                self.tools.broker.handle(command).await;
                 Ok(())
             }
             // The listener has them answered.
@@ -209,49 +213,93 @@ impl Session {
         listener: &mut CommandListener,
     ) -> Result<(), AgentError> {
         let stopper = TurnStopper::default();
-        let deadline = self.deadline();
-        let turn = self.turn(event, &stopper);
+        let deadline = self.model.deadline();
+        let turn = self.run_turn(event, &stopper);
         listener.run_interruptible(turn, &stopper, deadline).await
     }
 
-    /// When the budget's time runs out.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.ledger.time_left().map(|time| self.started_at + time)
-    }
-
-    async fn turn(&mut self, event: EventKind, stopper: &TurnStopper) -> Result<(), AgentError> {
+    async fn run_turn(
+        &mut self,
+        event: EventKind,
+        stopper: &TurnStopper,
+    ) -> Result<(), AgentError> {
         let turn = match &event {
             EventKind::TurnStarted { turn, .. } | EventKind::TurnContinued { turn } => *turn,
             _ => return Ok(()),
         };
         let is_continued = matches!(event, EventKind::TurnContinued { .. });
-        self.broker.start_turn();
+        self.tools.broker.start_turn();
         self.recorder.record(event).await?;
         if is_continued && !self.recorder.conversation.awaits_reply() {
             let text = "Go on.".to_owned();
             self.recorder.record(EventKind::Noted { text }).await?;
         }
         let outcome = self.perform_turn(turn, stopper).await?;
-        let spending = self.ledger.spending(self.started_at.elapsed());
         self.recorder
             .record(EventKind::TurnEnded {
                 turn,
                 outcome,
-                spending,
+                spending: self.model.spending(),
             })
             .await?;
-        self.checkpoint_after_turn(turn).await
+        let sandbox = self.ensure_sandbox().await?;
+        let recorder = &mut self.recorder;
+        self.checkpoints
+            .record_after(turn, &sandbox, recorder)
+            .await
     }
 
-    /// How the turn ends if it was told to stop.
-    pub(crate) fn stop_outcome(&self, stopper: &TurnStopper) -> Option<Outcome> {
-        stopper.cause().map(|cause| match cause {
-            StopCause::Interrupted => Outcome::Interrupted,
-            StopCause::OutOfTime => self.ledger.out_of_time(),
-        })
+    /// Replaces the conversation by a summary while listening to commands.
+    async fn compact(&mut self, listener: &mut CommandListener) -> Result<(), AgentError> {
+        check_can_compact(&self.recorder.conversation, &self.model)?;
+        let stopper = TurnStopper::default();
+        let deadline = self.model.deadline();
+        let work = async {
+            let sandbox = self.ensure_sandbox().await?;
+            let (model, spec) = (&mut self.model, self.sandbox.spec());
+            model.ensure_system_prompt(spec, &sandbox).await;
+            compact(model, &mut self.recorder, &stopper).await
+        };
+        listener.run_interruptible(work, &stopper, deadline).await
     }
 
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started_at.elapsed()
+    /// Undoes the last turn.
+    async fn undo(&mut self) -> Result<(), AgentError> {
+        // What can fail cleanly comes before the first change.
+        let undo = TurnUndo::load(&self.checkpoints, &self.recorder.conversation).await?;
+        let (sandbox, snapshot) = self.snapshot_now().await?;
+        let recorder = &mut self.recorder;
+        undo.perform(&self.checkpoints, &sandbox, &snapshot, recorder)
+            .await
+    }
+
+    /// Reverts the last undo.
+    async fn redo(&mut self) -> Result<(), AgentError> {
+        let redo = TurnRedo::load(&self.checkpoints, &self.recorder.conversation).await?;
+        let (sandbox, snapshot) = self.snapshot_now().await?;
+        let recorder = &mut self.recorder;
+        redo.perform(&self.checkpoints, &sandbox, &snapshot, recorder)
+            .await
+    }
+
+    /// The running sandbox, when it has started and that is recorded.
+    pub(crate) async fn ensure_sandbox(&mut self) -> Result<Arc<Sandbox>, AgentError> {
+        let model = &self.model.chosen;
+        self.sandbox.ensure(&mut self.recorder, model).await
+    }
+
+    /// A snapshot of the current files. Replaces the sandbox if it has died unnoticed since the last turn.
+    async fn snapshot_now(&mut self) -> Result<(Arc<Sandbox>, WorkspaceSnapshot), AgentError> {
+        let mut sandbox = self.ensure_sandbox().await?;
+        let snapshot = match self.checkpoints.take_snapshot(&sandbox).await {
+            Err(AgentError::Sandbox(error)) if error.is_final() => {
+                drop(sandbox);
+                self.sandbox.replace(&error).await;
+                sandbox = self.ensure_sandbox().await?;
+                self.checkpoints.take_snapshot(&sandbox).await?
+            }
+            snapshot => snapshot?,
+        };
+        Ok((sandbox, snapshot))
     }
 }

@@ -1,5 +1,6 @@
-//! The sandbox of a session: started concurrently, shared by all calls, replaced when it fails. Never
-//! ended while something still uses it.
+//! The sandbox of a session: started concurrently, announced when it runs, recorded when it is first
+//! used, shared by all calls, replaced when it fails. Never ended while something still uses it. Entry
+//! type: [`SessionSandbox`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +9,21 @@ use protocol::EventKind;
 use sandbox::{Sandbox, SandboxError, SandboxSpec, limits};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing::warn;
 
 use crate::error::AgentError;
+use crate::event_log::{EventRecorder, EventSender};
+use crate::models::ChosenModel;
 use crate::sandbox_access::{SandboxAccess, SharedSandbox};
 
 #[derive(Debug)]
 pub(crate) struct SessionSandbox {
     spec: SandboxSpec,
     state: SandboxState,
+    /// Whether the `Ready` event has been sent.
+    is_ready: bool,
+    /// Why the previous sandbox was replaced, until that is recorded.
+    replaces: Option<String>,
     /// Access for work beside the turn.
     shared: watch::Sender<Option<SharedSandbox>>,
 }
@@ -37,12 +45,74 @@ impl SessionSandbox {
         Self {
             state: SandboxState::Starting(tokio::spawn(Sandbox::start(spec.clone()))),
             spec,
+            is_ready: false,
+            replaces: None,
             shared: watch::Sender::new(None),
         }
     }
 
+    /// The sandbox, when it has started. Announces the first one, and records the start of each.
+    pub(crate) async fn ensure(
+        &mut self,
+        recorder: &mut EventRecorder,
+        model: &ChosenModel,
+    ) -> Result<Arc<Sandbox>, AgentError> {
+        let sandbox = self.wait_ready(recorder.sender(), model).await?;
+        if self.take_unrecorded() {
+            let replaces = self.replaces.take();
+            recorder
+                .record(self.started_event(&sandbox, replaces))
+                .await?;
+        }
+        Ok(sandbox)
+    }
+
+    /// Waits until the sandbox has started, and announces the first one. Cancel safe.
+    pub(crate) async fn wait_ready(
+        &mut self,
+        sender: &EventSender,
+        model: &ChosenModel,
+    ) -> Result<Arc<Sandbox>, AgentError> {
+        let sandbox = self.wait_started().await?;
+        if !self.is_ready {
+            self.send_ready(&sandbox, sender, model).await;
+            self.is_ready = true;
+        }
+        Ok(sandbox)
+    }
+
+    /// Announces the session again, with another model, if it was announced.
+    pub(crate) async fn announce_model(
+        &mut self,
+        sender: &EventSender,
+        model: &ChosenModel,
+    ) -> Result<(), AgentError> {
+        if self.is_ready {
+            let sandbox = self.wait_started().await?;
+            self.send_ready(&sandbox, sender, model).await;
+        }
+        Ok(())
+    }
+
+    /// Sends what the session works with, before anything is recorded.
+    async fn send_ready(&self, sandbox: &Sandbox, sender: &EventSender, model: &ChosenModel) {
+        let description = sandbox.description();
+        let ready = EventKind::Ready {
+            model: model.model.name().to_owned(),
+            window: model.window,
+            backend: description.backend.to_owned(),
+            strength: description.strength().name().to_owned(),
+            reason: description.reason.clone(),
+            walls: description.walls.clone(),
+            workspace: self.spec.workspace.display().to_string(),
+            network: self.spec.network.open(),
+            asks: self.spec.network.asks(),
+        };
+        sender.send(ready).await;
+    }
+
     /// Waits until the sandbox has started. Cancel safe.
-    pub(crate) async fn wait_started(&mut self) -> Result<Arc<Sandbox>, AgentError> {
+    async fn wait_started(&mut self) -> Result<Arc<Sandbox>, AgentError> {
         match &mut self.state {
             SandboxState::Running { sandbox, .. } => Ok(sandbox.clone()),
             SandboxState::Starting(start) => {
@@ -62,7 +132,7 @@ impl SessionSandbox {
     }
 
     /// Whether the start of the running sandbox has yet to be recorded. True once per sandbox.
-    pub(crate) fn take_unrecorded(&mut self) -> bool {
+    fn take_unrecorded(&mut self) -> bool {
         match &mut self.state {
             SandboxState::Running { is_recorded, .. } => !std::mem::replace(is_recorded, true),
             SandboxState::Starting(_) | SandboxState::Gone => false,
@@ -82,13 +152,16 @@ impl SessionSandbox {
             _ => 0,
         };
         self.state = SandboxState::Starting(tokio::spawn(Sandbox::start(self.spec.clone())));
-        match kills {
+        let reason = match kills {
             0 => format!("the sandbox broke: {error}"),
             _ => format!(
                 "the memory limit of {} was reached",
                 limits::bytes(self.spec.limits.memory)
             ),
-        }
+        };
+        warn!(%reason, "sandbox replaced");
+        self.replaces = Some(reason.clone());
+        reason
     }
 
     pub(crate) async fn end(mut self) {
@@ -118,7 +191,7 @@ impl SessionSandbox {
     }
 
     /// The event that records the sandbox.
-    pub(crate) fn started_event(&self, sandbox: &Sandbox, replaces: Option<String>) -> EventKind {
+    fn started_event(&self, sandbox: &Sandbox, replaces: Option<String>) -> EventKind {
         let description = sandbox.description();
         let limits = description.limits.iter().map(|limit| {
             let enforced = format!("{} by {}", limit.value, limit.enforcer);
@@ -129,14 +202,15 @@ impl SessionSandbox {
             strength: description.strength().name().to_owned(),
             reason: description.reason.clone(),
             walls: description.walls.clone(),
-            network: self.network(),
+            network: self.spec.network.open(),
             limits: limits.collect::<BTreeMap<_, _>>(),
             replaces,
         }
     }
 
-    pub(crate) fn network(&self) -> Vec<String> {
-        self.spec.network.open()
+    /// Whether the session was announced.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
     }
 
     pub(crate) fn spec(&self) -> &SandboxSpec {

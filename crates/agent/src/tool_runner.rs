@@ -15,6 +15,7 @@ use crate::approval_broker::ApprovalBroker;
 use crate::background::BackgroundWatcher;
 use crate::event_log::EventSender;
 use crate::live_output::LiveOutput;
+use crate::outputs::StoredOutputs;
 use crate::permission::{check_call, is_denial};
 use crate::step::ToolCall;
 
@@ -32,6 +33,34 @@ pub(crate) struct EndedCall {
     pub(crate) summary: CallSummary,
     /// The sandbox failed while it ran.
     pub(crate) sandbox_error: Option<SandboxError>,
+}
+
+/// The tools of a session, and what their calls need.
+#[derive(Debug)]
+pub(crate) struct SessionTools {
+    pub(crate) set: ToolSet,
+    pub(crate) outputs: StoredOutputs,
+    pub(crate) background: BackgroundWatcher,
+    pub(crate) broker: Arc<ApprovalBroker>,
+}
+
+impl SessionTools {
+    pub(crate) fn runner<'a>(
+        &'a self,
+        sandbox: Arc<Sandbox>,
+        sender: &'a EventSender,
+        stop: &'a CancellationToken,
+    ) -> ToolRunner<'a> {
+        ToolRunner {
+            tools: &self.set,
+            sandbox,
+            outputs: &self.outputs,
+            sender,
+            background: Some(&self.background),
+            broker: Some(&self.broker),
+            stop,
+        }
+    }
 }
 
 /// What calls are run with.

@@ -17,10 +17,10 @@ impl Session {
         turn: u32,
         stopper: &TurnStopper,
     ) -> Result<Outcome, AgentError> {
-        let sandbox = self.ensure_sandbox(None).await?;
-        // Started now, so that little is left to read when the model wants to change something.
-        let known = self.baseline.known();
-        let mut snapshot = Some(SnapshotTask::start(sandbox, self.store.clone(), known));
+        let sandbox = self.ensure_sandbox().await?;
+        let spec = self.sandbox.spec();
+        self.model.ensure_system_prompt(spec, &sandbox).await;
+        let mut snapshot = Some(self.checkpoints.start_snapshot(sandbox));
         let outcome = self.run_steps(turn, stopper, &mut snapshot).await;
         if let Some(snapshot) = snapshot {
             snapshot.cancel().await;
@@ -38,35 +38,34 @@ impl Session {
         let mut repetition = RepetitionDetector::default();
         let mut request = 0;
         loop {
-            if let Some(outcome) = self.stop_outcome(stopper) {
+            if let Some(outcome) = self.model.stop_outcome(stopper) {
                 return Ok(outcome);
             }
-            if let Some(outcome) = self.ledger.exceeded(self.elapsed()) {
+            if let Some(outcome) = self.model.exceeded() {
                 return Ok(outcome);
             }
             request += 1;
-            self.sender
-                .send(EventKind::RequestStarted { turn, request })
-                .await;
-            let reply = match self.request_reply(stopper).await {
+            let reply = match self.request_reply(turn, request, stopper).await {
                 ReplyOutcome::Replied(reply) => reply,
                 ReplyOutcome::Failed(error) => return Ok(failure(&error)),
                 ReplyOutcome::Stopped(partial) => {
-                    self.record_partial(turn, partial).await?;
+                    let recorder = &mut self.recorder;
+                    self.model.record_partial(turn, partial, recorder).await?;
                     continue;
                 }
             };
-            let step = next_step(
-                &mut counters,
-                &reply.content,
-                &reply.stop,
-                &reply.broken_calls,
-            );
-            self.record_reply(turn, reply).await?;
+            let (content, broken) = (&reply.content, &reply.broken_calls);
+            let step = next_step(&mut counters, content, &reply.stop, broken);
+            self.model
+                .record_reply(turn, reply, &mut self.recorder)
+                .await?;
             match step {
                 TurnStep::End(outcome) => return Ok(outcome),
                 TurnStep::Ask { note: None } => {}
-                TurnStep::Ask { note: Some(text) } => self.note(text.to_owned()).await?,
+                TurnStep::Ask { note: Some(text) } => {
+                    let text = text.to_owned();
+                    self.recorder.record(EventKind::Noted { text }).await?;
+                }
                 TurnStep::Call(calls) => {
                     let round = CallRound::new(&calls, &mut repetition);
                     if let Some(outcome) = self.run_calls(turn, round, stopper, snapshot).await? {
@@ -77,7 +76,21 @@ impl Session {
         }
     }
 
-    pub(crate) async fn note(&mut self, text: String) -> Result<(), AgentError> {
-        self.recorder.record(EventKind::Noted { text }).await
+    async fn request_reply(
+        &mut self,
+        turn: u32,
+        request: u32,
+        stopper: &TurnStopper,
+    ) -> ReplyOutcome {
+        let Self {
+            model, recorder, ..
+        } = self;
+        recorder
+            .send(EventKind::RequestStarted { turn, request })
+            .await;
+        let messages = recorder.conversation.messages();
+        model
+            .request_reply(messages, recorder.sender(), |_| true, stopper)
+            .await
     }
 }

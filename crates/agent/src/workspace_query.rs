@@ -15,7 +15,7 @@ use crate::differences::WorkspaceComparison;
 use crate::error::AgentError;
 use crate::event_log::EventSender;
 use crate::sandbox_access::SandboxAccess;
-use crate::session::Session;
+use crate::session_checkpoints::SessionCheckpoints;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkspaceQuery {
@@ -41,21 +41,23 @@ struct QueryContext {
     access: SandboxAccess,
 }
 
-impl Session {
-    pub(crate) fn queries(&self) -> WorkspaceQueries {
-        WorkspaceQueries {
+impl WorkspaceQueries {
+    pub(crate) fn new(
+        sender: EventSender,
+        checkpoints: &SessionCheckpoints,
+        access: SandboxAccess,
+    ) -> Self {
+        Self {
             context: QueryContext {
-                sender: self.sender.clone(),
-                store: self.store.clone(),
-                baseline: self.baseline.clone(),
-                access: self.sandbox.access(),
+                sender,
+                store: checkpoints.store.clone(),
+                baseline: checkpoints.baseline.clone(),
+                access,
             },
             tasks: JoinSet::new(),
         }
     }
-}
 
-impl WorkspaceQueries {
     pub(crate) fn start(&mut self, query: WorkspaceQuery) {
         // Reaps finished tasks.
         while self.tasks.try_join_next().is_some() {}
