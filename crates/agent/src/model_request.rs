@@ -30,12 +30,6 @@ pub(crate) struct PartialReply {
     lost: Usage,
 }
 
-/// A piece of a reply, on its way from the model client to the event stream.
-enum ReplyPiece {
-    Event(EventKind),
-    Used(Usage),
-}
-
 impl SessionModel {
     /// Requests a reply to the messages, and sends its pieces as they arrive, if `should_send` selects
     /// them.
@@ -54,22 +48,22 @@ impl SessionModel {
             max_tokens: self.max_tokens,
         };
         let model = &self.chosen.model;
-        let (pieces, mut received) = mpsc::unbounded_channel();
-        // Owns the sender, so that the receiving loop below ends with the reply.
+        let received = &mut partial;
+        // Unbounded because the model's callback cannot wait. What is queued is never more than was
+        // received of one request, and the provider limits that to `max_tokens` for each attempt.
+        let (queue, mut queued) = mpsc::unbounded_channel();
+        // Owns `queue`, so that the loop below ends with the reply.
         let reply = async move {
-            let mut on_event = move |piece: ReplyEvent<'_>| {
-                let _ = pieces.send(ReplyPiece::from(piece));
+            let mut on_event = |event: ReplyEvent<'_>| {
+                if let Some(kind) = received.add(event).filter(should_send) {
+                    let _ = queue.send(kind);
+                }
             };
             model.reply(request, &mut on_event).await
         };
         let forward = async {
-            while let Some(piece) = received.recv().await {
-                partial.add(&piece);
-                if let ReplyPiece::Event(kind) = piece
-                    && should_send(&kind)
-                {
-                    sender.send(kind).await;
-                }
+            while let Some(kind) = queued.recv().await {
+                sender.send(kind).await;
             }
         };
         let reply = tokio::select! {
@@ -141,16 +135,41 @@ impl SessionModel {
 }
 
 impl PartialReply {
-    fn add(&mut self, piece: &ReplyPiece) {
-        match piece {
-            ReplyPiece::Event(EventKind::TextDelta { text }) => self.text.push_str(text),
-            ReplyPiece::Event(EventKind::Retrying { .. }) => {
+    /// Adds what a stop would leave of the reply. Returns the event for the user, if there is one.
+    fn add(&mut self, event: ReplyEvent<'_>) -> Option<EventKind> {
+        Some(match event {
+            ReplyEvent::Used(usage) => {
+                self.used = usage;
+                return None;
+            }
+            ReplyEvent::Text(text) => {
+                self.text.push_str(text);
+                EventKind::TextDelta {
+                    text: text.to_owned(),
+                }
+            }
+            ReplyEvent::Thinking(text) => EventKind::ThinkingDelta {
+                text: text.to_owned(),
+            },
+            ReplyEvent::Input { call, name, json } => EventKind::InputDelta {
+                call: call.clone(),
+                name: name.to_owned(),
+                json: json.to_owned(),
+            },
+            ReplyEvent::Retrying {
+                attempt,
+                wait,
+                reason,
+            } => {
                 self.text.clear();
                 self.lost += std::mem::take(&mut self.used);
+                EventKind::Retrying {
+                    attempt,
+                    wait_ms: wait.as_millis() as u64,
+                    reason: reason.message.clone(),
+                }
             }
-            ReplyPiece::Event(_) => {}
-            ReplyPiece::Used(usage) => self.used = *usage,
-        }
+        })
     }
 
     pub(crate) fn sum(&self) -> Usage {
@@ -169,33 +188,5 @@ pub(crate) fn failure(error: &ModelError) -> Outcome {
             reason,
             transient: error.is_retryable(),
         },
-    }
-}
-
-impl From<ReplyEvent<'_>> for ReplyPiece {
-    fn from(piece: ReplyEvent<'_>) -> Self {
-        Self::Event(match piece {
-            ReplyEvent::Used(usage) => return Self::Used(usage),
-            ReplyEvent::Text(text) => EventKind::TextDelta {
-                text: text.to_owned(),
-            },
-            ReplyEvent::Thinking(text) => EventKind::ThinkingDelta {
-                text: text.to_owned(),
-            },
-            ReplyEvent::Input { call, name, json } => EventKind::InputDelta {
-                call: call.clone(),
-                name: name.to_owned(),
-                json: json.to_owned(),
-            },
-            ReplyEvent::Retrying {
-                attempt,
-                wait,
-                reason,
-            } => EventKind::Retrying {
-                attempt,
-                wait_ms: wait.as_millis() as u64,
-                reason: reason.message.clone(),
-            },
-        })
     }
 }
