@@ -4,7 +4,6 @@
 //! A denial is a text for the model or the program that asked, and names the rule or the user. Entry
 //! points: [`check_call`] for calls, [`install_approvals`] for connections.
 
-use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,14 +55,14 @@ pub(crate) fn is_denial(result: &str) -> bool {
 pub(crate) async fn check_call(
     broker: &Arc<ApprovalBroker>,
     tool: &str,
-    input: &Value,
+    arguments: &Value,
     stop: &CancellationToken,
 ) -> Result<(), String> {
-    let typed = TypedInput::of(tool, input);
+    let typed = TypedInput::of(tool, arguments);
     let lines = typed.as_ref().map(|typed| typed.lines(broker));
     let argument = match &typed {
         Some(typed) => Some(typed.text().trim().to_owned()),
-        None => main_argument(input),
+        None => main_argument(arguments),
     };
     let claims = claims(tool, argument, lines.unwrap_or_default());
     let rules = broker.tool_rules();
@@ -153,22 +152,12 @@ async fn check_claim(
     }
 }
 
-/// The arguments of a call as an object. Tools also accept one that is encoded as a string.
-pub(crate) fn arguments_object(input: &Value) -> Cow<'_, Value> {
-    let reread = match input {
-        Value::String(text) => serde_json::from_str(text.trim()).ok(),
-        _ => None,
-    };
-    reread.map_or(Cow::Borrowed(input), Cow::Owned)
-}
-
 /// What a rule about a tool is matched against: a command, or a path relative to the workspace.
-fn main_argument(input: &Value) -> Option<String> {
-    let input = arguments_object(input);
-    if let Some(command) = input.get(COMMAND_ARGUMENT).and_then(Value::as_str) {
+fn main_argument(arguments: &Value) -> Option<String> {
+    if let Some(command) = arguments.get(COMMAND_ARGUMENT).and_then(Value::as_str) {
         return Some(command.trim().to_owned());
     }
-    input
+    arguments
         .get(PATH_ARGUMENT)
         .and_then(Value::as_str)
         .map(normalize_path)
@@ -309,7 +298,6 @@ mod tests {
         };
         check(json!({"command": "git push"}), Some("git push"));
         check(json!({"command": "\n  git push\n"}), Some("git push"));
-        check(json!(r#" {"command": "git push"} "#), Some("git push"));
         check(
             json!({"path": "src/main.rs", "content": "x"}),
             Some("src/main.rs"),

@@ -18,7 +18,7 @@ use crate::event_log::EventSender;
 use crate::outputs::{ReplayedOutputs, StoredOutputs};
 use crate::permission::is_denial;
 use crate::step::{ToolCall, calls};
-use crate::tool_runner::{ToolRunner, summarize};
+use crate::tool_runner::ToolRunner;
 
 /// Result of replaying one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +95,6 @@ pub async fn replay(
                 continue;
             }
             outputs.expect(kept.map(|kept| kept.handle.clone()));
-            let summary = summarize(tools, &call).to_string();
             let batch = [call];
             let mut running = std::pin::pin!(runner.run(&batch));
             while let Some(ended) = running.next().await {
@@ -108,7 +107,7 @@ pub async fn replay(
                     turn,
                     call: ended.call,
                     name: batch[0].name.clone(),
-                    summary: summary.clone(),
+                    summary: ended.summary.to_string(),
                     difference: (recorded != replayed)
                         .then_some(ReplayDifference { recorded, replayed }),
                 });

@@ -8,8 +8,9 @@ use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use protocol::{BackgroundJob, Block, CallId, CallSummary, EventKind, ShownOutput};
 use sandbox::{Sandbox, SandboxError};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tools::{OutputStore, ToolAccess, ToolContext, ToolError, ToolOutput, ToolSet};
+use tools::{OutputStore, PreparedCall, ToolAccess, ToolContext, ToolError, ToolOutput, ToolSet};
 
 use crate::approval_broker::ApprovalBroker;
 use crate::background::BackgroundWatcher;
@@ -92,14 +93,6 @@ pub(crate) fn changes(tools: &ToolSet, call: &ToolCall) -> bool {
     tool.is_some_and(|tool| tool.access() == ToolAccess::Changes)
 }
 
-/// What the user sees of a call before it has ended.
-pub(crate) fn summarize(tools: &ToolSet, call: &ToolCall) -> CallSummary {
-    match tools.find(&call.name).filter(|_| call.broken.is_none()) {
-        Some(tool) => tool.summary(&call.input),
-        None => CallSummary::generic(&call.name, &call.input),
-    }
-}
-
 impl ToolRunner<'_> {
     /// Runs a batch. Yields calls as they end, in any order.
     pub(crate) fn run<'b>(
@@ -111,13 +104,26 @@ impl ToolRunner<'_> {
     }
 
     async fn call(&self, call: &ToolCall) -> EndedCall {
-        let permission = self.check_call(call).await;
-        let denied = permission.as_ref().is_err_and(|why| is_denial(why));
-        let summary = summarize(self.tools, call);
+        let prepared = self.prepare(call);
+        let summary = match &prepared {
+            Ok(prepared) => prepared.summary(),
+            Err(_) => CallSummary::generic(&call.name, &call.input),
+        };
+        let (permitted, denied) = match prepared {
+            Ok(prepared) => match self.check_permission(call, prepared.arguments()).await {
+                Ok(()) => (Ok(prepared), false),
+                Err(why) => {
+                    let denied = is_denial(&why);
+                    (Err(ToolError::Refused(why)), denied)
+                }
+            },
+            Err(error) => (Err(error), false),
+        };
+        // The time that a user takes to answer does not count as the call's.
         let started = Instant::now();
-        let outcome = match permission {
-            Ok(()) => self.execute(call, &summary).await,
-            Err(why) => Err(ToolError::Refused(why)),
+        let outcome = match permitted {
+            Ok(prepared) => self.execute(call, prepared, &summary).await,
+            Err(error) => Err(error),
         };
         // A text that is not the tool's own is shown as it is.
         let shown = outcome
@@ -143,21 +149,8 @@ impl ToolRunner<'_> {
         }
     }
 
-    /// Checks a runnable call against the rules. The time that a user takes to answer does not count as the
-    /// call's.
-    async fn check_call(&self, call: &ToolCall) -> Result<(), String> {
-        let can_run = call.broken.is_none() && self.tools.find(&call.name).is_some();
-        match self.broker.filter(|_| can_run) {
-            Some(broker) => check_call(broker, &call.name, &call.input, self.stop).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn execute(
-        &self,
-        call: &ToolCall,
-        summary: &CallSummary,
-    ) -> Result<ToolOutput, ToolError> {
+    /// The call, ready to be run, or why it cannot be.
+    fn prepare(&self, call: &ToolCall) -> Result<Box<dyn PreparedCall + '_>, ToolError> {
         if let Some(why) = &call.broken {
             return Err(ToolError::Refused(format!("Not run: {why}")));
         }
@@ -170,6 +163,23 @@ impl ToolRunner<'_> {
             );
             return Err(ToolError::Refused(text));
         };
+        tool.prepare(&call.input)
+    }
+
+    /// Checks a call against the rules. A replay has none.
+    async fn check_permission(&self, call: &ToolCall, arguments: &Value) -> Result<(), String> {
+        match self.broker {
+            Some(broker) => check_call(broker, &call.name, arguments, self.stop).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn execute(
+        &self,
+        call: &ToolCall,
+        prepared: Box<dyn PreparedCall + '_>,
+        summary: &CallSummary,
+    ) -> Result<ToolOutput, ToolError> {
         if self.stop.is_cancelled() {
             return Err(refused("Not run: the user interrupted the turn."));
         }
@@ -209,7 +219,7 @@ impl ToolRunner<'_> {
         };
         tokio::select! {
             biased;
-            outcome = tool.run(call.input.clone(), context) => outcome,
+            outcome = prepared.run(context) => outcome,
             () = stopped => Err(refused("Interrupted by the user before it ended.")),
             never = live.send_pending() => match never {},
         }

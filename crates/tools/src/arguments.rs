@@ -6,18 +6,21 @@ use serde_json::{Map, Number, Value};
 
 use crate::tool::ToolError;
 
-/// Parses arguments according to the schema.
+/// Parses arguments according to the schema. Returns them as JSON too, as they were understood.
 pub(crate) fn parse<T: DeserializeOwned>(
     tool: &str,
     schema: &Value,
     input: Value,
-) -> Result<T, ToolError> {
+) -> Result<(Value, T), ToolError> {
     let refuse = |why| ToolError::Arguments {
         tool: tool.to_owned(),
         why,
     };
     let input = conform(schema, input, "").map_err(refuse)?;
-    serde_json::from_value(input).map_err(|error| refuse(error.to_string()))
+    match T::deserialize(&input) {
+        Ok(arguments) => Ok((input, arguments)),
+        Err(error) => Err(refuse(error.to_string())),
+    }
 }
 
 /// The value converted to what the schema requires, or where and why it does not match.

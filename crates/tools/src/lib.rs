@@ -1,7 +1,7 @@
 //! The tools of a model, one module each. They work only inside a sandbox.
 //!
-//! A tool describes itself ([`Tool::definition`]), receives its input as JSON, validates it, and
-//! returns text or images for the model. It does not know the session or the model that calls it.
+//! A tool describes itself ([`Tool::definition`]), receives its input as JSON, validates it
+//! ([`Tool::prepare`]), and returns text or images for the model ([`PreparedCall::run`]). It does not know the session or the model that calls it.
 //! Results and host memory are bounded, whatever the sandbox contains. Entry points:
 //! [`ToolSet::standard`], [`Tool`], [`TypedTool`] to add a tool.
 
@@ -33,5 +33,5 @@ mod write_file;
 pub use diff::file_diff;
 pub use ending::describe_background_exit;
 pub use set::ToolSet;
-pub use tool::{OutputStore, Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
+pub use tool::{OutputStore, PreparedCall, Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
 pub use typed::{TypedTool, adapt};

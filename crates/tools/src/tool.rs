@@ -14,14 +14,24 @@ pub trait Tool: Send + Sync {
     /// Read-only calls run in parallel and never wait for a checkpoint.
     fn access(&self) -> ToolAccess;
 
-    /// What the user sees of a call, everywhere.
-    fn summary(&self, input: &Value) -> CallSummary;
+    /// Checks the input of a call. Nothing else parses it.
+    fn prepare<'a>(&'a self, input: &Value) -> Result<Box<dyn PreparedCall + 'a>, ToolError>;
+}
+
+/// A call whose input is valid.
+pub trait PreparedCall: Send {
+    /// The arguments as the tool understands them; rules are matched against them.
+    fn arguments(&self) -> &Value;
+
+    /// What the user sees of the call, everywhere.
+    fn summary(&self) -> CallSummary;
 
     fn run<'a>(
-        &'a self,
-        input: Value,
+        self: Box<Self>,
         context: ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>
+    where
+        Self: 'a;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::arguments::parse;
 use crate::schema::schema_of;
-use crate::tool::{Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
+use crate::tool::{PreparedCall, Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
 
 /// A tool whose arguments are a struct. [`adapt`] converts it to a [`Tool`].
 pub trait TypedTool: Send + Sync + 'static {
@@ -51,10 +51,11 @@ struct TypedToolAdapter<T> {
     tool: T,
 }
 
-impl<T: TypedTool> TypedToolAdapter<T> {
-    fn parse(&self, input: Value) -> Result<T::Arguments, ToolError> {
-        parse(T::NAME, &self.definition.input_schema, input)
-    }
+/// A call of a tool with typed arguments.
+struct TypedCall<'t, T: TypedTool> {
+    tool: &'t T,
+    arguments: Value,
+    typed_arguments: T::Arguments,
 }
 
 impl<T: TypedTool> Tool for TypedToolAdapter<T> {
@@ -66,25 +67,39 @@ impl<T: TypedTool> Tool for TypedToolAdapter<T> {
         T::ACCESS
     }
 
-    fn summary(&self, input: &Value) -> CallSummary {
-        match self.parse(input.clone()) {
-            Ok(arguments) => self.tool.summary(&arguments),
-            Err(_) => CallSummary::generic(T::NAME, input),
-        }
+    fn prepare<'a>(&'a self, input: &Value) -> Result<Box<dyn PreparedCall + 'a>, ToolError> {
+        let schema = &self.definition.input_schema;
+        let (arguments, typed_arguments) = parse(T::NAME, schema, input.clone())?;
+        Ok(Box::new(TypedCall {
+            tool: &self.tool,
+            arguments,
+            typed_arguments,
+        }))
+    }
+}
+
+impl<T: TypedTool> PreparedCall for TypedCall<'_, T> {
+    fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    fn summary(&self) -> CallSummary {
+        self.tool.summary(&self.typed_arguments)
     }
 
     fn run<'a>(
-        &'a self,
-        input: Value,
+        self: Box<Self>,
         context: ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>
+    where
+        Self: 'a,
+    {
         Box::pin(async move {
-            let arguments = self.parse(input)?;
             let interrupted = || ToolError::Refused("interrupted".to_owned());
             if context.cancel.is_cancelled() {
                 return Err(interrupted());
             }
-            let run = self.tool.run(arguments, context);
+            let run = self.tool.run(self.typed_arguments, context);
             if T::ACCESS == ToolAccess::Changes {
                 return run.await;
             }

@@ -272,19 +272,22 @@ fn text_typed_into_a_job_is_checked_against_the_rules_of_bash() {
             tool_rule("bash", Some("touch asked*"), RuleAction::Ask),
         ];
         let shell = ScriptedReply::call("bash", json!({"command": "sh", "background": true}));
-        let write = |text: &str| {
+        let write_to = |job: serde_json::Value, text: &str| {
             ScriptedReply::call(
                 "bash_job",
-                json!({"job": 1, "action": "write", "text": text}),
+                json!({"job": job, "action": "write", "text": text}),
             )
         };
+        let write = |text: &str| write_to(json!(1), text);
         let replies = vec![
             shell,
             write("touch evil\n"),
             write("touch fine; echo\ntouch evil2\n"),
             // In pieces.
             write("touch e"),
-            write("vil3\n"),
+            // The tool accepts the same number in other forms, such as 0.5, which it rounds up.
+            write_to(json!(" 1 "), "vi"),
+            write_to(json!(0.5), "l3\n"),
             write("cho; touch good\n"),
             write("touch asked\n"),
             ScriptedReply::call("bash_job", json!({"job": 1, "action": "kill"})),
@@ -309,11 +312,13 @@ fn text_typed_into_a_job_is_checked_against_the_rules_of_bash() {
             .until(|kind| matches!(kind, EventKind::TurnEnded { .. }))
             .await;
         let results = agent.results();
-        for denied in [1, 2, 4] {
+        for denied in [1, 2, 5] {
             assert_contains(&results[denied].0, "Denied by rule `bash touch evil*`");
         }
-        assert!(!results[3].1 && !results[5].1, "{results:?}");
-        assert_contains(&results[6].0, "Denied by the person.");
+        for allowed in [3, 4, 6] {
+            assert!(!results[allowed].1, "{results:?}");
+        }
+        assert_contains(&results[7].0, "Denied by the person.");
         for name in ["evil", "evil2", "evil3", "fine", "asked"] {
             assert!(!world.path(name).exists(), "{name}");
         }
@@ -326,7 +331,7 @@ fn text_typed_into_a_job_is_checked_against_the_rules_of_bash() {
             .collect();
         let typed = events.iter().filter(|event| event["kind"] == "input");
         let typed: Vec<&str> = typed.map(|event| event["text"].as_str().unwrap()).collect();
-        assert_eq!(typed, ["touch e", "cho; touch good\n"]);
+        assert_eq!(typed, ["touch e", "vi", "cho; touch good\n"]);
         assert!(events.iter().any(|event| event["kind"] == "signal"));
         let ends = events.iter().filter(|event| event["kind"] == "exec_end");
         assert_eq!(ends.count(), 1, "{events:?}");

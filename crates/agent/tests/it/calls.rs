@@ -225,6 +225,14 @@ fn an_invalid_call_is_explained_to_the_model() {
                 let beginning = text.split(['"', '\n']).next().unwrap();
                 assert_contains(&seen.to_string(), beginning);
             }
+            let summaries = agent.kinds().filter_map(|kind| match kind {
+                EventKind::ToolEnded { summary, .. } => summary.as_ref().map(|it| it.to_string()),
+                _ => None,
+            });
+            let summaries: Vec<String> = summaries.collect();
+            let generic = ["teleport", "bash", "bash"];
+            assert_eq!(summaries[..3], generic, "{summaries:?}");
+            assert_eq!(summaries[3], "read nowhere");
             agent.end().await;
             server.finish();
         }

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use protocol::{Block, CallSummary, ToolDefinition};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, mpsc};
-use tools::{Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
+use tools::{PreparedCall, Tool, ToolAccess, ToolContext, ToolError, ToolOutput};
 
 /// Logs its beginning and end, and behaves as told in between.
 pub(crate) struct StubTool {
@@ -86,19 +86,39 @@ impl Tool for StubTool {
         self.access
     }
 
-    fn summary(&self, input: &Value) -> CallSummary {
-        CallSummary::generic(&self.definition.name, input)
+    fn prepare<'a>(&'a self, input: &Value) -> Result<Box<dyn PreparedCall + 'a>, ToolError> {
+        Ok(Box::new(StubCall {
+            tool: self,
+            arguments: input.clone(),
+        }))
+    }
+}
+
+struct StubCall<'t> {
+    tool: &'t StubTool,
+    arguments: Value,
+}
+
+impl PreparedCall for StubCall<'_> {
+    fn arguments(&self) -> &Value {
+        &self.arguments
     }
 
-    fn run<'a>(
-        &'a self,
-        input: Value,
-        _: ToolContext<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn summary(&self) -> CallSummary {
+        CallSummary::generic(&self.tool.definition.name, &self.arguments)
+    }
+
+    fn run<'a>(self: Box<Self>, _: ToolContext<'a>) -> BoxFuture<'a, Result<ToolOutput, ToolError>>
+    where
+        Self: 'a,
+    {
         Box::pin(async move {
-            let name = input["name"].as_str().unwrap_or_default().to_owned();
-            let _ = self.log.send(format!("begin {name}"));
-            match &self.inside {
+            let name = self.arguments["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let _ = self.tool.log.send(format!("begin {name}"));
+            match &self.tool.inside {
                 StubBehavior::Meet(barrier) => {
                     barrier.wait().await;
                 }
@@ -119,7 +139,7 @@ impl Tool for StubTool {
                     });
                 }
             }
-            let _ = self.log.send(format!("end {name}"));
+            let _ = self.tool.log.send(format!("end {name}"));
             Ok(ToolOutput {
                 detail: format!("{} letters", name.len()),
                 ..ToolOutput::text(format!("did {name}"))

@@ -62,12 +62,31 @@ fn read_only_tools_are_marked() {
     assert_eq!(found, ["read_file", "list_files", "search_files", "plan"]);
 }
 
+/// Rules are matched against these, so they must be what the tool acts on.
+#[test]
+fn arguments_are_shown_as_the_tool_understands_them() {
+    let tools = ToolSet::standard();
+    let check = |tool: &str, input: Value, expect: Value| {
+        let call = tools.find(tool).unwrap().prepare(&input).unwrap();
+        assert_eq!(call.arguments(), &expect, "{input}");
+    };
+    let command = json!({"command": "git push"});
+    check("bash", command.clone(), command.clone());
+    check("bash", json!(format!(" {command} ")), command.clone());
+    let padded = json!({"command": "git push", "timeout": null});
+    check("bash", padded, command);
+    let poll = |job: Value| json!({"job": job, "action": "poll"});
+    for job in [json!(2), json!(" 2 "), json!(2.0), json!(1.5)] {
+        check("bash_job", poll(job), poll(json!(2)));
+    }
+}
+
 #[test]
 fn summaries_are_one_readable_line() {
     let tools = ToolSet::standard();
     let check = |tool: &str, input: Value, expect: &str| {
-        let summary = tools.find(tool).unwrap().summary(&input);
-        assert_eq!(summary.to_string(), expect, "{input}");
+        let call = tools.find(tool).unwrap().prepare(&input).unwrap();
+        assert_eq!(call.summary().to_string(), expect, "{input}");
     };
     check("bash", json!({"command": "cargo test"}), "$ cargo test");
     check(
@@ -85,12 +104,13 @@ fn summaries_are_one_readable_line() {
     let summary = tools
         .find("bash")
         .unwrap()
-        .summary(&json!({"command": long}));
+        .prepare(&json!({"command": long}))
+        .unwrap()
+        .summary();
     assert!(
         summary.subject.ends_with('…') && summary.subject.chars().count() == 401,
         "{summary}"
     );
-    check("bash", json!({"no": 1}), "bash");
     check("read_file", json!({"path": "a b.rs"}), "read a b.rs");
     check(
         "read_file",

@@ -127,7 +127,8 @@ impl ToolFixture {
             },
             outputs: &self.outputs,
         };
-        self.tools.find(tool).unwrap().run(input, context).await
+        let call = self.tools.find(tool).unwrap().prepare(&input)?;
+        call.run(context).await
     }
 
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<ToolOutput, ToolError> {
