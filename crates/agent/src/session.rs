@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::{AgentCommand, Event, EventKind, Spending};
 use sandbox::{Sandbox, SandboxSpec};
 use store::{Journal, SessionStore};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tools::ToolSet;
 
@@ -42,7 +42,8 @@ pub struct SessionSetup {
     /// Finds other models by name.
     pub models: Arc<dyn ModelCatalog>,
     pub sandbox: SandboxSpec,
-    pub tools: ToolSet,
+    /// A new set takes effect with the next turn.
+    pub tools: watch::Receiver<ToolSet>,
     pub budget: Budget,
     /// What counts as already spent of the budget. Zero unless earlier runs are to count.
     pub spent: Spending,
@@ -104,18 +105,20 @@ impl Session {
         let sandbox = SessionSandbox::start(spec);
         let recorder = EventRecorder::new(log, sender.clone(), opening, &setup.history);
         let store = setup.store;
+        let tools = setup.tools.borrow().clone();
         Ok(Self {
             model: SessionModel {
                 chosen: setup.model,
                 catalog: setup.models,
-                definitions: setup.tools.definitions(),
+                definitions: tools.definitions(),
                 system: Vec::new(),
                 max_tokens: setup.max_tokens,
                 ledger: BudgetLedger::new(setup.budget, setup.spent),
                 started_at: Instant::now(),
             },
             tools: SessionTools {
-                set: setup.tools,
+                set: tools,
+                latest: setup.tools,
                 outputs: StoredOutputs {
                     store: store.clone(),
                     session: session.clone(),
@@ -229,6 +232,7 @@ impl Session {
         };
         let is_continued = matches!(event, EventKind::TurnContinued { .. });
         self.tools.broker.start_turn();
+        self.model.definitions = self.tools.update().definitions();
         self.recorder.record(event).await?;
         if is_continued && !self.recorder.conversation.awaits_reply() {
             let text = "Go on.".to_owned();

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use protocol::{BackgroundJob, Block, CallId, CallSummary, EventKind, ShownOutput};
 use sandbox::{Sandbox, SandboxError};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tools::{OutputStore, PreparedCall, ToolAccess, ToolContext, ToolError, ToolOutput, ToolSet};
 
@@ -39,13 +40,21 @@ pub(crate) struct EndedCall {
 /// The tools of a session, and what their calls need.
 #[derive(Debug)]
 pub(crate) struct SessionTools {
+    /// The tools of the current turn.
     pub(crate) set: ToolSet,
+    pub(crate) latest: watch::Receiver<ToolSet>,
     pub(crate) outputs: StoredOutputs,
     pub(crate) background: BackgroundWatcher,
     pub(crate) broker: Arc<ApprovalBroker>,
 }
 
 impl SessionTools {
+    /// Takes over the latest tools, before a turn.
+    pub(crate) fn update(&mut self) -> &ToolSet {
+        self.set = self.latest.borrow().clone();
+        &self.set
+    }
+
     pub(crate) fn runner<'a>(
         &'a self,
         sandbox: Arc<Sandbox>,

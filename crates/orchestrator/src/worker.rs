@@ -269,7 +269,7 @@ impl Worker {
             model: chosen,
             models: self.parts.models.clone(),
             sandbox: spec,
-            tools: ToolSet::standard(),
+            tools: watch::Sender::new(ToolSet::standard()).subscribe(),
             budget: plan::budget(request, policy),
             spent: Spending {
                 seconds: ran.as_secs_f64(),

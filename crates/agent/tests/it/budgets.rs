@@ -7,9 +7,9 @@ use agent::{Budget, SessionSetup, UsagePricing};
 use llm::script::ScriptedReply;
 use protocol::{AgentCommand, BudgetKind, EventKind, Outcome, Spending, Usage};
 use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
-use tools::{ToolAccess, ToolSet};
+use tools::ToolAccess;
 
-use crate::harness::{SessionFixture, TestAgent, run_with_timeout};
+use crate::harness::{SessionFixture, TestAgent, fixed_tools, run_with_timeout};
 use crate::models::{Wire, bash};
 use crate::stubs;
 
@@ -150,7 +150,7 @@ fn the_time_limit_ends_a_running_reply_and_tool() {
         let (stare, _) = stubs::endless_tool("stare", ToolAccess::Changes);
         let change = |setup: &mut SessionSetup| {
             soon(setup);
-            setup.tools = ToolSet::new(vec![stare]);
+            setup.tools = fixed_tools(vec![stare]);
         };
         let model = Wire::Anthropic.client(&server);
         let mut agent = world.start_with(model, change).await;

@@ -4,9 +4,10 @@ use llm::script::{ScriptedCall, ScriptedReply};
 use protocol::{AgentCommand, EventKind, Outcome};
 use serde_json::{Value, json};
 use testkit::ModelServer;
+use tokio::sync::watch;
 use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, fixed_tools, run_with_timeout};
 use crate::models::{WIRES, Wire, calls, done};
 use crate::stubs;
 
@@ -22,7 +23,7 @@ fn read_only_calls_run_concurrently() {
         let (barrier_tool, mut log) = stubs::barrier_tool("meet", ToolAccess::Reads, 4);
         let model = Wire::Anthropic.client(&server);
         let change =
-            |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![barrier_tool]);
+            |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![barrier_tool]);
         let mut agent = world.start_with(model, change).await;
         assert_eq!(agent.prompt("Meet.").await, Outcome::Done);
         let log = log.rest();
@@ -42,7 +43,7 @@ fn changing_calls_run_one_by_one_in_order() {
         let world = SessionFixture::new().await;
         let (change, mut log) = stubs::barrier_tool("change", ToolAccess::Changes, 1);
         let model = Wire::Anthropic.client(&server);
-        let tools = |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![change]);
+        let tools = |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![change]);
         let mut agent = world.start_with(model, tools).await;
         assert_eq!(agent.prompt("Change.").await, Outcome::Done);
         let expect = ["begin a", "end a", "begin b", "end b", "begin c", "end c"];
@@ -61,7 +62,7 @@ fn events_carry_the_summary_of_the_tool() {
         let server = ModelServer::start([calls(&asked), done()]);
         let world = SessionFixture::new().await;
         let (oracle, _log) = stubs::barrier_tool("oracle", ToolAccess::Reads, 1);
-        let tools = |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![oracle]);
+        let tools = |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![oracle]);
         let mut agent = world
             .start_with(Wire::Anthropic.client(&server), tools)
             .await;
@@ -141,7 +142,7 @@ fn results_of_one_reply_are_in_the_order_of_its_calls_however_they_end() {
             let (slow, mut slow_log, release) = stubs::held_tool("slow", ToolAccess::Reads);
             let (quick, _) = stubs::barrier_tool("quick", ToolAccess::Reads, 1);
             let change =
-                |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![slow, quick]);
+                |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![slow, quick]);
             let mut agent = world.start_with(wire.client(&server), change).await;
             agent.send(AgentCommand::prompt("Both.")).await;
             assert_eq!(slow_log.next().await, "begin s");
@@ -181,6 +182,39 @@ async fn one_call(agent: &mut TestAgent) -> (String, bool) {
     let results = agent.results();
     assert_eq!(results.len(), before + 1);
     results[before].clone()
+}
+
+#[test]
+fn new_tools_are_used_from_the_next_turn_on() {
+    run_with_timeout(async {
+        let (old, mut log, release) = stubs::held_tool("old", ToolAccess::Reads);
+        let (new, _) = stubs::picture_tool("new");
+        let call_old = || calls(&[("old", json!({"name": "x"}))]);
+        let server = ModelServer::start([call_old(), done(), call_old(), done()]);
+        let world = SessionFixture::new().await;
+        let tools = watch::Sender::new(ToolSet::new(vec![old]));
+        let latest = tools.subscribe();
+        let client = Wire::Anthropic.client(&server);
+        let mut agent = world.start_with(client, |setup| setup.tools = latest).await;
+        agent.send(AgentCommand::prompt("Begin.")).await;
+        assert_eq!(log.next().await, "begin x");
+        tools.send_replace(ToolSet::new(vec![new]));
+        release.notify_one();
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_eq!(agent.prompt("Again.").await, Outcome::Done);
+        let results = agent.results();
+        assert_eq!(results[0], ("did x".to_owned(), false));
+        assert_contains(&results[1].0, "there is no tool `old`; there are new");
+        let requests = server.requests();
+        let offered = requests.iter().map(|request| {
+            let tools = &request.json()["tools"];
+            tools[0]["name"].as_str().unwrap().to_owned()
+        });
+        let offered: Vec<String> = offered.collect();
+        assert_eq!(offered, ["old", "old", "new", "new"]);
+        agent.end().await;
+        server.finish();
+    });
 }
 
 #[test]

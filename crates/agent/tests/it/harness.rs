@@ -17,9 +17,9 @@ use sandbox::SandboxSpec;
 use serde_json::Value;
 use store::{SessionStore, StoreError};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tools::ToolSet;
+use tools::{Tool, ToolSet};
 
 /// A test that takes longer is considered hung. Far longer than any test takes.
 const TEST_TIMEOUT: Duration = Duration::from_secs(100);
@@ -114,7 +114,7 @@ impl SessionFixture {
             },
             models: Arc::new(NoModels),
             sandbox: SandboxSpec::new(self.workspace()),
-            tools: ToolSet::standard(),
+            tools: watch::Sender::new(ToolSet::standard()).subscribe(),
             budget: Budget::default(),
             spent: Spending::none(),
             max_tokens: 4096,
@@ -146,6 +146,11 @@ impl SessionFixture {
             session: self.session.clone(),
         }
     }
+}
+
+/// Tools that stay the same for a whole session.
+pub(crate) fn fixed_tools(tools: Vec<Arc<dyn Tool>>) -> watch::Receiver<ToolSet> {
+    watch::Sender::new(ToolSet::new(tools)).subscribe()
 }
 
 pub(crate) fn new_session() -> SessionId {

@@ -2,9 +2,9 @@
 
 use protocol::EventKind;
 use serde_json::json;
-use tools::{ToolAccess, ToolSet};
+use tools::ToolAccess;
 
-use crate::harness::{assert_contains, run_with_timeout};
+use crate::harness::{assert_contains, fixed_tools, run_with_timeout};
 use crate::interruption::PromptInProgress;
 use crate::models::{Wire, bash, calls, done};
 use crate::processes::{eventually, marker, processes_with};
@@ -62,7 +62,7 @@ fn while_several_read_only_tools_ignore_the_cancellation() {
             .map(|name| ("stare", json!({"name": name})))
             .to_vec();
         let (stare, mut log) = stubs::endless_tool("stare", ToolAccess::Reads);
-        let change = |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![stare]);
+        let change = |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![stare]);
         let answers = vec![calls(&names).into(), done().into()];
         let scene = PromptInProgress::begin_with(Wire::Anthropic, answers, change).await;
         for _ in 0..3 {
@@ -89,7 +89,7 @@ fn the_result_of_a_call_that_has_ended_is_kept() {
         let (stare, _) = stubs::endless_tool("stare", ToolAccess::Reads);
         let (quick, _) = stubs::barrier_tool("quick", ToolAccess::Reads, 1);
         let change =
-            |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![stare, quick]);
+            |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![stare, quick]);
         let answers = vec![both.into(), done().into()];
         let mut scene = PromptInProgress::begin_with(Wire::Anthropic, answers, change).await;
         let quick_ended =

@@ -9,7 +9,7 @@ use protocol::{AgentCommand, Change, EventKind, Outcome};
 use serde_json::json;
 use tools::{ToolAccess, ToolSet};
 
-use crate::harness::{SessionFixture, TestAgent, assert_contains, run_with_timeout};
+use crate::harness::{SessionFixture, TestAgent, assert_contains, fixed_tools, run_with_timeout};
 use crate::models::{bash, calls, done, scripted};
 use crate::stubs;
 use crate::tree::chmod;
@@ -92,7 +92,7 @@ fn queries_and_turns_do_not_block_each_other() {
         let standard = ToolSet::standard();
         let bash_tool = standard.find("bash").unwrap().clone();
         let change =
-            |setup: &mut agent::SessionSetup| setup.tools = ToolSet::new(vec![bash_tool, wait]);
+            |setup: &mut agent::SessionSetup| setup.tools = fixed_tools(vec![bash_tool, wait]);
         let replies = vec![
             calls(&[
                 ("bash", json!({"command": "echo new > file; echo x > made"})),

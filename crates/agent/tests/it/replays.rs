@@ -6,6 +6,7 @@ use protocol::Outcome;
 use sandbox::SandboxSpec;
 use serde_json::json;
 use testkit::ModelServer;
+use tokio::sync::watch;
 use tools::ToolSet;
 
 use crate::harness::{SessionFixture, run_with_timeout};
@@ -181,7 +182,9 @@ fn images_are_compared() {
         let world = SessionFixture::new().await;
         let (look, _log) = stubs::picture_tool("look");
         let tools = ToolSet::new(vec![look]);
-        let change = |setup: &mut agent::SessionSetup| setup.tools = tools.clone();
+        let change = |setup: &mut agent::SessionSetup| {
+            setup.tools = watch::Sender::new(tools.clone()).subscribe();
+        };
         let mut agent = world
             .start_with(Wire::Anthropic.client(&server), change)
             .await;

@@ -9,9 +9,9 @@ use llm::script::{Script, ScriptedReply};
 use llm::{Model, ModelError, ModelReply, ModelRequest, ReplyEvent, ScriptedModel};
 use protocol::{AgentCommand, EventKind, Outcome};
 use store::StoreError;
-use tools::{ToolAccess, ToolSet};
+use tools::ToolAccess;
 
-use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
+use crate::harness::{SessionFixture, assert_contains, fixed_tools, run_with_timeout};
 use crate::models::{done, scripted};
 use crate::stubs;
 
@@ -163,7 +163,7 @@ fn a_running_turn_keeps_its_model() {
         let (wait, mut log, go) = stubs::held_tool("wait", ToolAccess::Reads);
         let change = |setup: &mut SessionSetup| {
             setup.models = named_models();
-            setup.tools = ToolSet::new(vec![wait]);
+            setup.tools = fixed_tools(vec![wait]);
         };
         let replies = vec![
             ScriptedReply::call("wait", serde_json::json!({"name": "it"})),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use protocol::{AgentCommand, Event, SessionId, Spending};
 use sandbox::SandboxSpec;
 use store::{Journal, SessionQuery, SessionStore};
+use tokio::sync::watch;
 use tools::ToolSet;
 
 use super::run_command::run_command;
@@ -130,7 +131,7 @@ pub(crate) fn setup(
         model: chosen.model,
         models: chosen.models,
         sandbox,
-        tools: ToolSet::standard(),
+        tools: watch::Sender::new(ToolSet::standard()).subscribe(),
         budget: chosen.budget,
         spent: Spending::none(),
         max_tokens: chosen.max_tokens,
