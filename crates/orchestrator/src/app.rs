@@ -83,22 +83,6 @@ pub(crate) enum AppError {
     Lost,
 }
 
-/// What is sent to a follower of a job. JSON text is made once for all followers.
-#[derive(Debug, Clone)]
-pub(crate) enum JobUpdate {
-    /// The job's record, sent first and after each change.
-    Job(Arc<Job>),
-    /// An event of the agent. Persistent events have a sequence number.
-    Event {
-        seq: Option<u64>,
-        /// The number of the turn that this event ends, if any.
-        ends_turn: Option<u32>,
-        json: Arc<str>,
-    },
-    /// The job has ended and all its events were sent.
-    End,
-}
-
 /// The application behind HTTP. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct App {

@@ -5,13 +5,15 @@
 
 mod channel;
 mod tail;
+mod update;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::job::{Job, JobId};
 
-pub(crate) use channel::{JobChannel, told};
+pub(crate) use channel::JobChannel;
+pub(crate) use update::{JobUpdate, TurnBoundary};
 
 /// The rooms in use.
 #[derive(Debug, Default)]

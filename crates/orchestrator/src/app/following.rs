@@ -7,8 +7,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{App, AppError, Caller, JobUpdate};
-use crate::hub::told;
+use super::{App, AppError, Caller};
+use crate::hub::JobUpdate;
 use crate::parts::{ServerParts, chain};
 
 /// Events per query.
@@ -147,7 +147,8 @@ impl JobFollower {
                         self.pass(told).await?;
                     }
                 }
-                JobUpdate::Job(job) => {
+                JobUpdate::Job(snapshot) => {
+                    let job = &snapshot.job;
                     let has_ended = job.state.has_ended();
                     if self.revision < Some(job.revision) {
                         self.revision = Some(job.revision);
@@ -174,7 +175,7 @@ impl JobFollower {
         let has_ended = job.state.has_ended();
         if self.revision < Some(job.revision) {
             self.revision = Some(job.revision);
-            self.pass(JobUpdate::Job(Arc::new(job))).await?;
+            self.pass(JobUpdate::of_job(job)).await?;
         }
         let Some(session) = session else {
             return Ok(has_ended);
@@ -187,7 +188,7 @@ impl JobFollower {
             let is_last = events.len() < EVENT_PAGE_SIZE as usize;
             for event in &events {
                 self.sent = event.seq.unwrap_or(self.sent);
-                if let Some(told) = told(event) {
+                if let Some(told) = JobUpdate::of_event(event) {
                     self.pass(told).await?;
                 }
             }

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::app::JobUpdate;
 use crate::http::SharedHttp;
 use crate::http::events::{FilterDecision, SentView, UpdateFilter, answer};
 use crate::http::extractors::{AuthenticatedCaller, JsonBody, read_json};
 use crate::http::problem::{HttpProblem, ProblemKind};
 use crate::http::submission::check_numbers;
+use crate::hub::{JobUpdate, TurnBoundary};
 
 /// A message, to a new job or to one that is there.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -164,34 +164,16 @@ struct TurnFilter {
 
 impl UpdateFilter for TurnFilter {
     fn hear(&mut self, told: &JobUpdate) -> FilterDecision {
-        let JobUpdate::Event {
-            seq,
-            ends_turn,
-            json,
-        } = told
-        else {
+        let JobUpdate::Event { turn, .. } = told else {
             return FilterDecision::Pass;
         };
-        if !self.has_begun {
-            self.has_begun = seq.is_some() && started_turn(json) == Some(self.number);
-        }
-        match ends_turn {
+        self.has_begun |= *turn == Some(TurnBoundary::Started(self.number));
+        match turn {
             _ if !self.has_begun => FilterDecision::Skip,
-            Some(turn) if *turn >= self.number => FilterDecision::Last,
+            Some(TurnBoundary::Ended(turn)) if *turn >= self.number => FilterDecision::Last,
             _ => FilterDecision::Pass,
         }
     }
-}
-
-/// The number of the turn that an event starts, if any.
-fn started_turn(json: &str) -> Option<u32> {
-    #[derive(Deserialize)]
-    struct Event<'a> {
-        r#type: &'a str,
-        turn: Option<u32>,
-    }
-    let event: Event<'_> = serde_json::from_str(json).ok()?;
-    event.turn.filter(|_| event.r#type == "turn_started")
 }
 
 #[cfg(test)]
@@ -200,11 +182,11 @@ mod tests {
 
     use super::*;
 
-    fn event(seq: Option<u64>, ends_turn: Option<u32>, json: &str) -> JobUpdate {
+    fn event(seq: Option<u64>, turn: Option<TurnBoundary>) -> JobUpdate {
         JobUpdate::Event {
             seq,
-            ends_turn,
-            json: Arc::from(json),
+            turn,
+            json: Arc::from("{}"),
         }
     }
 
@@ -217,24 +199,18 @@ mod tests {
         let mut check = |told: JobUpdate, expect: FilterDecision| {
             assert_eq!(ear.hear(&told), expect, "{told:?}")
         };
+        check(event(None, None), FilterDecision::Skip);
         check(
-            event(None, None, r#"{"type":"text_delta","text":"a"}"#),
+            event(Some(4), Some(TurnBoundary::Ended(1))),
             FilterDecision::Skip,
         );
         check(
-            event(Some(4), Some(1), r#"{"type":"turn_ended","turn":1}"#),
-            FilterDecision::Skip,
-        );
-        check(
-            event(Some(5), None, r#"{"type":"turn_started","turn":2}"#),
+            event(Some(5), Some(TurnBoundary::Started(2))),
             FilterDecision::Pass,
         );
+        check(event(None, None), FilterDecision::Pass);
         check(
-            event(None, None, r#"{"type":"text_delta","text":"b"}"#),
-            FilterDecision::Pass,
-        );
-        check(
-            event(Some(6), Some(2), r#"{"type":"turn_ended","turn":2}"#),
+            event(Some(6), Some(TurnBoundary::Ended(2))),
             FilterDecision::Last,
         );
     }

@@ -14,18 +14,18 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use metrics::Gauge;
-use protocol::job::JobId;
+use protocol::job::{Job, JobId};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::app::JobUpdate;
 use crate::http::SharedHttp;
 use crate::http::extractors::{AuthenticatedCaller, JobPath, QueryParameters, non_negative};
 use crate::http::problem::HttpProblem;
 use crate::http::view::JobView;
+use crate::hub::JobUpdate;
 
 /// Interval of keep-alive comments when there are no events.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -254,11 +254,15 @@ impl<E: UpdateFilter> SseStream<E> {
     }
 }
 
+fn job_json(job: &Job) -> String {
+    let view = JobView::from(job.clone());
+    serde_json::to_string(&view).expect("a job serialises to JSON")
+}
+
 fn write_event(text: &mut String, told: &JobUpdate) {
     let written = match told {
-        JobUpdate::Job(job) => {
-            let view = JobView::from((**job).clone());
-            let json = serde_json::to_string(&view).expect("a job serialises to JSON");
+        JobUpdate::Job(snapshot) => {
+            let json = snapshot.json(job_json);
             write!(text, "event: job\ndata: {json}\n\n")
         }
         JobUpdate::Event {

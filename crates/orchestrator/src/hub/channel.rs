@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use protocol::Event;
 use protocol::job::{Job, JobId};
-use protocol::{Event, EventKind};
 use tokio::sync::broadcast;
-use tracing::error;
 
 use super::JobChannels;
 use super::tail::DeltaTail;
-use crate::app::JobUpdate;
+use super::update::JobUpdate;
 
 /// Updates that a follower may lag behind; then it reads from the store.
 const MAX_LAG_UPDATES: usize = 512;
@@ -59,10 +58,10 @@ impl JobChannel {
 
     pub(crate) fn join(&self) -> Subscription {
         // Hold the lock, so that nothing is published between the tail and the subscription.
-        let live = self.live();
+        let mut live = self.live();
         Subscription {
             seq: live.seq,
-            tail: live.tail.events().filter_map(told).collect(),
+            tail: live.tail.updates(),
             told: self.told.subscribe(),
         }
     }
@@ -79,7 +78,7 @@ impl JobChannel {
         }
         // Skip the JSON if there are no receivers.
         if self.told.receiver_count() > 0
-            && let Some(told) = told(event)
+            && let Some(told) = JobUpdate::of_event(event)
         {
             let _ = self.told.send(told);
         }
@@ -90,7 +89,7 @@ impl JobChannel {
         let mut live = self.live();
         if live.revision < Some(job.revision) {
             live.revision = Some(job.revision);
-            let _ = self.told.send(JobUpdate::Job(Arc::new(job.clone())));
+            let _ = self.told.send(JobUpdate::of_job(job.clone()));
         }
     }
 
@@ -103,25 +102,6 @@ impl Drop for JobChannel {
     fn drop(&mut self) {
         if let Some(rooms) = self.rooms.upgrade() {
             rooms.remove_dead(self.id);
-        }
-    }
-}
-
-/// Converts an event to the update that followers receive.
-pub(crate) fn told(event: &Event) -> Option<JobUpdate> {
-    let ends_turn = match &event.kind {
-        EventKind::TurnEnded { turn, .. } => Some(*turn),
-        _ => None,
-    };
-    match serde_json::to_string(event) {
-        Ok(json) => Some(JobUpdate::Event {
-            seq: event.seq,
-            ends_turn,
-            json: json.into(),
-        }),
-        Err(error) => {
-            error!(%error, "event cannot be written as JSON");
-            None
         }
     }
 }

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::script::{bash, text};
 use super::test_server::{TestSite, check_cause, failure, scripted, task, within, zip_names};
-use crate::app::{AppError, Caller, JobUpdate};
+use crate::app::{AppError, Caller};
+use crate::hub::{JobUpdate, TurnBoundary};
 
 #[test]
 fn a_job_is_done_and_its_work_is_packed() {
@@ -210,8 +211,10 @@ fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
             let id = house.schedule(scripted(&name(number))).await;
             let mut told = house.app.follow(&caller, id, 0).await.unwrap();
             while let Some(told) = told.recv().await {
-                if let JobUpdate::Event { ends_turn, .. } = told
-                    && ends_turn.is_some()
+                if let JobUpdate::Event {
+                    turn: Some(TurnBoundary::Ended(_)),
+                    ..
+                } = told
                 {
                     break;
                 }
@@ -239,7 +242,7 @@ fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
         let id = house.schedule(scripted("sleepy")).await;
         let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         while let Some(told) = told.recv().await {
-            if let crate::app::JobUpdate::Event { json, .. } = told
+            if let JobUpdate::Event { json, .. } = told
                 && json.contains("tool_started")
             {
                 break;

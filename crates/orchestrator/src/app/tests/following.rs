@@ -8,7 +8,8 @@ use store::jobs::JobQuery;
 
 use super::script::{bash, text};
 use super::test_server::{RunningTestServer, TestSite, scripted, task, within};
-use crate::app::{Caller, JobUpdate};
+use crate::app::Caller;
+use crate::hub::{JobUpdate, TurnBoundary};
 
 /// All updates until the end.
 async fn collect_updates(
@@ -70,7 +71,7 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             let [.., JobUpdate::Job(ended), JobUpdate::End] = heard else {
                 panic!("the end is missing after {after}");
             };
-            assert_eq!(ended.revision, job.revision);
+            assert_eq!(ended.job.revision, job.revision);
         };
         while let Some(followed) = live.join_next().await {
             let (after, heard) = followed.unwrap();
@@ -78,7 +79,7 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             let revisions: Vec<u64> = heard
                 .iter()
                 .filter_map(|told| match told {
-                    JobUpdate::Job(job) => Some(job.revision),
+                    JobUpdate::Job(snapshot) => Some(snapshot.job.revision),
                     _ => None,
                 })
                 .collect();
@@ -90,15 +91,15 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             assert_eq!(seqs(&heard), expect);
             assert!(matches!(heard.last(), Some(JobUpdate::End)));
         }
-        let ends: Vec<u32> = collect_updates(&house, id, 0)
+        let turns: Vec<TurnBoundary> = collect_updates(&house, id, 0)
             .await
             .iter()
             .filter_map(|told| match told {
-                JobUpdate::Event { ends_turn, .. } => *ends_turn,
+                JobUpdate::Event { turn, .. } => *turn,
                 _ => None,
             })
             .collect();
-        assert_eq!(ends, [1]);
+        assert_eq!(turns, [TurnBoundary::Started(1), TurnBoundary::Ended(1)]);
         Arc::into_inner(house).unwrap().close().await;
     });
 }
@@ -173,7 +174,7 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         let queued = house.schedule(task("later")).await;
         let mut told = house.app.follow(&Caller::local(), queued, 0).await.unwrap();
         match told.recv().await {
-            Some(JobUpdate::Job(job)) => assert_eq!(job.state, JobState::Queued),
+            Some(JobUpdate::Job(snapshot)) => assert_eq!(snapshot.job.state, JobState::Queued),
             other => panic!("{other:?}"),
         }
         gate.open(1);
@@ -182,7 +183,7 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         let mut is_ended = false;
         while let Some(one) = told.recv().await {
             match one {
-                JobUpdate::Job(job) => states.push(job.state.clone()),
+                JobUpdate::Job(snapshot) => states.push(snapshot.job.state.clone()),
                 JobUpdate::End => is_ended = true,
                 JobUpdate::Event { .. } => {}
             }

@@ -8,6 +8,7 @@ use protocol::{EventKind, Outcome};
 use super::script::{bash, text};
 use super::test_server::{TestSite, check_cause, scripted, within, zip_names};
 use crate::app::{AppError, Caller};
+use crate::hub::JobUpdate;
 
 #[test]
 fn what_is_said_to_a_running_job_is_its_next_turn() {
@@ -43,7 +44,7 @@ fn an_interrupted_job_waits_for_what_is_meant_instead() {
         let id = house.schedule(scripted("sleepy")).await;
         let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         while let Some(told) = told.recv().await {
-            if let crate::app::JobUpdate::Event { json, .. } = told
+            if let JobUpdate::Event { json, .. } = told
                 && json.contains("tool_started")
             {
                 break;

@@ -13,10 +13,11 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::script::Scripts;
-use crate::app::{App, Caller, JobUpdate};
+use crate::app::{App, Caller};
 use crate::config::{JobPolicy, OutagePolicy, Retention, ServerConfig};
 use crate::dispatcher::Dispatcher;
 use crate::folder::JobFolder;
+use crate::hub::JobUpdate;
 use crate::parts::ServerParts;
 use crate::server::Server;
 use crate::watch;
@@ -172,10 +173,10 @@ impl RunningTestServer {
         loop {
             let mut told = self.app.follow(&Caller::local(), id, 0).await.unwrap();
             while let Some(told) = told.recv().await {
-                if let JobUpdate::Job(job) = told
-                    && is_so(&job)
+                if let JobUpdate::Job(snapshot) = told
+                    && is_so(&snapshot.job)
                 {
-                    return Job::clone(&job);
+                    return snapshot.job.clone();
                 }
             }
             tokio::task::yield_now().await;
