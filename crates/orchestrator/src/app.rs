@@ -25,7 +25,6 @@ use uuid::Uuid;
 
 use crate::config::ServerConfig;
 use crate::folder::JobFolder;
-use crate::http::connections::ConnectionTracker;
 use crate::parts::{ChangeError, ServerParts};
 use admission::JobAdmission;
 
@@ -227,10 +226,6 @@ impl App {
     /// Every provider that was used, and whether its breaker is closed.
     pub(crate) fn providers(&self) -> Vec<(String, bool)> {
         self.parts.breakers.providers()
-    }
-
-    pub(crate) fn connections(&self) -> &ConnectionTracker {
-        &self.parts.connections
     }
 
     pub(crate) async fn parked(&self) -> Result<u64, AppError> {

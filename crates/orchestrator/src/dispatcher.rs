@@ -2,13 +2,11 @@
 //!
 //! Wakes up when a job was scheduled or ended, never periodically. Entry type: [`Dispatcher`].
 
-mod loads;
-mod running_jobs;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,11 +19,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{error, info};
 
-pub(crate) use loads::{LoadTracker, QueueLimits, Reservation};
-pub(crate) use running_jobs::{ClaimedJob, RunningJobs};
-
 use crate::job::{FinishedJob, JobChange, JobEnd};
 use crate::parts::{ChangeError, ServerParts, chain};
+use crate::running_jobs::ClaimedJob;
 use crate::worker::{self, WorkerExit};
 
 /// Delay after a store error, unless something happens earlier.
@@ -296,43 +292,4 @@ async fn sleep_until_some(moment: Option<Instant>) {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
     }
-}
-
-/// Requeues the jobs that were running when the last server died. Returns how many. Jobs that
-/// cannot be written because the disk is full are left to [`retry_recovery`], so that the server can
-/// start on a full disk.
-pub(crate) async fn recover(parts: &ServerParts) -> Result<u64, StoreError> {
-    let mut recovered = 0;
-    for mut job in parts.jobs.claimed().await? {
-        let id = job.id;
-        match parts.change(&mut job, JobChange::Crash, None).await {
-            Ok(()) => recovered += 1,
-            Err(ChangeError::Store(error)) if error.may_be_full() => {
-                error!(job = %id, error = %chain(&error), "cannot requeue a job yet");
-                lock_unrecovered(parts).push(job);
-            }
-            Err(ChangeError::Store(error)) => return Err(error),
-            Err(error) => info!(job = %id, %error, "job needs no recovery"),
-        }
-    }
-    Ok(recovered)
-}
-
-/// Tries again to requeue the jobs that [`recover`] could not.
-pub(crate) async fn retry_recovery(parts: &ServerParts) {
-    let rest = std::mem::take(&mut *lock_unrecovered(parts));
-    for mut job in rest {
-        match parts.change(&mut job, JobChange::Crash, None).await {
-            Ok(()) if !job.state.has_ended() => parts.loads.record_requeue(&job.owner),
-            Err(ChangeError::Store(_)) => lock_unrecovered(parts).push(job),
-            _ => {}
-        }
-    }
-}
-
-fn lock_unrecovered(parts: &ServerParts) -> MutexGuard<'_, Vec<Job>> {
-    parts
-        .unrecovered
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
 }

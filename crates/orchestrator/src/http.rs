@@ -44,6 +44,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::{App, Caller};
+use crate::http::connections::ConnectionTracker;
 use crate::http::guard::authentication::Authenticator;
 use crate::http::guard::host::AllowedHosts;
 use crate::http::guard::origin::Origins;
@@ -71,6 +72,7 @@ pub(crate) struct HttpState {
     doorkeeper: Authenticator,
     ledger: RequestAudit,
     meters: ServerMetrics,
+    connections: Arc<ConnectionTracker>,
     /// The OpenAPI document.
     document: Bytes,
 }
@@ -90,7 +92,7 @@ impl FromRef<SharedHttp> for App {
 }
 
 impl SharedHttp {
-    fn new(app: App, document: Bytes) -> Self {
+    fn new(app: App, connections: Arc<ConnectionTracker>, document: Bytes) -> Self {
         let config = app.config();
         let rate = config.rate;
         Self(Arc::new(HttpState {
@@ -101,6 +103,7 @@ impl SharedHttp {
             doorkeeper: Authenticator::new(),
             ledger: RequestAudit::new(Arc::clone(app.audit())),
             meters: ServerMetrics::new(),
+            connections,
             document,
             app,
         }))
@@ -140,11 +143,11 @@ fn api() -> OpenApiRouter<SharedHttp> {
         .routes(routes!(openapi::openapi))
 }
 
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router(app: App, connections: Arc<ConnectionTracker>) -> Router {
     let (router, document) = api().split_for_parts();
     let document = openapi::add_common_parts(document).to_json();
     let document = document.expect("an OpenAPI document serialises to JSON");
-    let http = SharedHttp::new(app, document.into());
+    let http = SharedHttp::new(app, connections, document.into());
     router
         .merge(pages::routes())
         // The guards limit the size of bodies per route.

@@ -29,11 +29,15 @@ mod hub;
 mod input;
 mod job;
 mod keys;
+mod loads;
 #[cfg(test)]
 mod own_network;
 mod parts;
+mod plan;
 mod ports;
+mod recovery;
 mod retention;
+mod running_jobs;
 mod server;
 mod tree;
 mod watch;

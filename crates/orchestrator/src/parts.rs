@@ -17,11 +17,11 @@ use tracing::error;
 use crate::breaker::Breakers;
 use crate::config::ServerConfig;
 use crate::disk::Disk;
-use crate::dispatcher::{LoadTracker, RunningJobs};
-use crate::http::connections::ConnectionTracker;
 use crate::hub::Hub;
 use crate::job::{ChangeRefused, JobChange, transition};
+use crate::loads::LoadTracker;
 use crate::ports::ServerModels;
+use crate::running_jobs::RunningJobs;
 use crate::watch::AwakeClock;
 use crate::webhook_body::notice;
 
@@ -41,7 +41,6 @@ pub(crate) struct ServerParts {
     pub(crate) disk: Disk,
     /// Jobs of the last server that could not be requeued yet.
     pub(crate) unrecovered: Mutex<Vec<Job>>,
-    pub(crate) connections: Arc<ConnectionTracker>,
     /// Wakes the webhook task.
     pub(crate) deliveries: Arc<Notify>,
     /// Receives ended jobs, for retention. If the channel is full, the next retention round finds

@@ -25,13 +25,16 @@ use crate::app::App;
 use crate::breaker::Breakers;
 use crate::config::ServerConfig;
 use crate::disk::Disk;
-use crate::dispatcher::{Dispatcher, LoadTracker, QueueLimits, RunningJobs, recover};
+use crate::dispatcher::Dispatcher;
 use crate::error::ServeError;
 use crate::http::connections::{ConnectionLimits, ConnectionTracker};
 use crate::hub::Hub;
+use crate::loads::{LoadTracker, QueueLimits};
 use crate::parts::{ServerParts, chain};
 use crate::ports::ServerModels;
+use crate::recovery::recover;
 use crate::retention::{self, RetentionTask};
+use crate::running_jobs::RunningJobs;
 use crate::watch::AwakeClock;
 use crate::{http, watch, webhook};
 
@@ -45,6 +48,7 @@ const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 pub struct Server {
     parts: Arc<ServerParts>,
     listener: TcpListener,
+    connections: Arc<ConnectionTracker>,
     /// Ended jobs, for the retention task.
     ended: mpsc::Receiver<JobId>,
     // Held while the server lives. The kernel releases it when the process dies.
@@ -107,7 +111,6 @@ impl Server {
             breakers,
             disk,
             unrecovered: Mutex::default(),
-            connections,
             deliveries: Arc::new(Notify::new()),
             ending: CancellationToken::new(),
             closing: CancellationToken::new(),
@@ -118,6 +121,7 @@ impl Server {
         Ok(Self {
             parts,
             listener,
+            connections,
             ended: ends,
             _lock: lock,
         })
@@ -153,11 +157,11 @@ impl Server {
         };
         helpers.spawn(retention::run(keeper, self.ended, closing.clone()));
         let mut dispatcher = tokio::spawn(Dispatcher::new(parts.clone()).run());
-        let router = http::router(App::new(parts.clone()));
+        let router = http::router(App::new(parts.clone()), self.connections.clone());
         let mut serving = tokio::spawn(http::serve(
             self.listener,
             router,
-            parts.connections.clone(),
+            self.connections,
             closing.clone(),
         ));
 

@@ -12,8 +12,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::dispatcher::retry_recovery;
 use crate::parts::ServerParts;
+use crate::recovery::retry_recovery;
 
 /// How often run times are stored. Time since the last update is lost when the server dies.
 const RUN_TIME_INTERVAL: Duration = Duration::from_secs(2);
@@ -153,7 +153,7 @@ pub(crate) async fn store_run_times(parts: Arc<ServerParts>, end: CancellationTo
 /// How often the disk is checked.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Retries requeueing the last server's jobs that [`recover`](crate::dispatcher::recover) could not
+/// Retries requeueing the last server's jobs that [`recover`](crate::recovery::recover) could not
 /// requeue, and creates the disk reserve again when there is enough space.
 pub(crate) async fn maintain_disk_reserve(parts: Arc<ServerParts>, end: CancellationToken) {
     let mut ticks = interval(DISK_CHECK_INTERVAL);

@@ -14,8 +14,8 @@ use super::AppError;
 use crate::config::JobPolicy;
 use crate::input;
 use crate::parts::ServerParts;
+use crate::plan;
 use crate::ports::ServerModels;
-use crate::worker::plan;
 
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const MAX_NETWORK_RULES: usize = 256;

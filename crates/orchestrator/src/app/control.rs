@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout};
 
 use super::admission::check_message;
 use super::{App, AppError, Caller};
-use crate::dispatcher::retry_recovery;
 use crate::job::JobChange;
 use crate::parts::ChangeError;
+use crate::recovery::retry_recovery;
 
 /// How long a caller waits for a cancelled job to end. An end reported within this time is already
 /// stored, so it survives a crash.

@@ -12,11 +12,11 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use super::{AcceptedJob, App, AppError, Caller};
-use crate::dispatcher::Reservation;
 use crate::folder::JobFolder;
 use crate::input;
+use crate::loads::Reservation;
+use crate::plan;
 use crate::retention::{RetentionError, forget, remove_job_files};
-use crate::worker::plan;
 
 /// Where a job's uploaded zip comes from.
 enum UploadSource {

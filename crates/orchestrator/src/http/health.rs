@@ -61,7 +61,7 @@ pub(crate) async fn metrics(
 ) -> Result<Response, HttpProblem> {
     caller.require_admin()?;
     let parked = http.app.parked().await.unwrap_or_default();
-    let text = http.meters.render(&http.app, parked);
+    let text = http.meters.render(&http.app, &http.connections, parked);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -11,6 +11,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, R
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
 use crate::app::App;
+use crate::http::connections::ConnectionTracker;
 
 const METRIC_METADATA: Metadata<'_> = Metadata::new(module_path!(), Level::INFO, None);
 
@@ -197,7 +198,7 @@ impl ServerMetrics {
         histogram
     }
 
-    pub(crate) fn render(&self, app: &App, parked: u64) -> String {
+    pub(crate) fn render(&self, app: &App, connections: &ConnectionTracker, parked: u64) -> String {
         let work = app.work();
         self.queued.set(work.queued as f64);
         self.running.set(work.running as f64);
@@ -210,8 +211,8 @@ impl ServerMetrics {
         let (free, floor) = app.disk();
         self.disk_free.set(free as f64);
         self.disk_floor.set(floor as f64);
-        self.connections.set(app.connections().open_count() as f64);
-        let dropped = app.connections().dropped_count();
+        self.connections.set(connections.open_count() as f64);
+        let dropped = connections.dropped_count();
         self.connections_dropped.absolute(dropped);
         self.machines.set(app.machines_waiting() as f64);
         if let Some(bytes) = resident_memory() {
