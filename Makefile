@@ -34,13 +34,15 @@ test-real-model: ## test the model clients with a real, small model; fetches it 
 	@scripts/test-real-model
 
 .PHONY: check
-check: ## formatting, lints, documentation, layers, headers, names, sizes and commit subjects
+check: ## formatting, lints, documentation, layers, modules, headers, names, sizes and commit subjects
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	CUSTOM_LIBFUZZER_PATH=/not/linked/libfuzzer.a cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings
 	RUSTDOCFLAGS="$(DOC_LINTS)" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	@scripts/check-layers
+	@scripts/check-modules --self-test
+	@scripts/check-modules
 	@scripts/check-headers
 	@scripts/check-names --self-test
 	@scripts/check-names

@@ -1,4 +1,4 @@
-"""Reads the Rust files of this repository, for check-names and check-sizes."""
+"""Reads the Rust files of this repository, for check-modules, check-names and check-sizes."""
 
 import pathlib
 import re
