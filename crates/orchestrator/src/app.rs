@@ -60,6 +60,9 @@ pub(crate) enum AppError {
     /// One line that says what is wrong with the request.
     #[error("{0}")]
     Invalid(String),
+    /// The request names an upload, but only the server does, after it has received a zip.
+    #[error("input: `upload` is set by the server")]
+    UploadNamed,
     #[error("{0}")]
     Conflict(String),
     #[error("the idempotency key belongs to another request")]

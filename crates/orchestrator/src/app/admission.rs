@@ -1,6 +1,7 @@
 //! Admission: checks each job request against the server's policy before it is stored.
 //!
-//! A refusal is one line that names the field.
+//! The only place for rules about a request, apart from those about its upload in `scheduling.rs`.
+//! HTTP checks only the encoding. A refusal is one line that names the field.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -43,14 +43,13 @@ impl App {
     /// Schedules the same request as a new job with its own session and workspace. The old job
     /// stays.
     pub(crate) async fn retry(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
-        let job = self.job(caller, id).await?;
+        let mut job = self.job(caller, id).await?;
         if !job.state.has_ended() {
             return Err(AppError::Conflict("the job has not ended".to_owned()));
         }
-        let upload = match &job.request.input {
-            Some(JobInput::Upload { .. }) => Some(UploadSource::Copy(self.folder_of(id).upload())),
-            _ => None,
-        };
+        let is_upload = |input: &mut JobInput| matches!(input, JobInput::Upload { .. });
+        let upload = job.request.input.take_if(is_upload);
+        let upload = upload.map(|_| UploadSource::Copy(self.folder_of(id).upload()));
         let accepted = self.accept(job.owner, job.request, upload, None).await?;
         self.job(caller, accepted.id).await
     }
@@ -93,7 +92,7 @@ impl App {
         if self.parts.disk.is_on_reserve() {
             return Err(AppError::Files(io::ErrorKind::StorageFull.into()));
         }
-        check_upload(&mut request, upload.as_ref())?;
+        set_upload(&mut request, upload.as_ref())?;
         self.admission.check(&request)?;
         self.check_zip(&request, upload.as_ref()).await?;
         let place = self.reserve(&owner)?;
@@ -169,19 +168,16 @@ impl App {
     }
 }
 
-/// Sets the size of the upload. Clients cannot claim an upload that was not sent.
-fn check_upload(request: &mut JobRequest, upload: Option<&UploadSource>) -> Result<(), AppError> {
-    let path = match (upload, &request.input) {
-        (None, Some(JobInput::Upload { .. })) => {
-            let reason = "input: a zip has to come along with the request";
+/// Makes the upload, if there is one, the job's input.
+fn set_upload(request: &mut JobRequest, upload: Option<&UploadSource>) -> Result<(), AppError> {
+    let path = match (&request.input, upload) {
+        (Some(JobInput::Upload { .. }), _) => return Err(AppError::UploadNamed),
+        (Some(JobInput::Git { .. }), Some(_)) => {
+            let reason = "input: a job starts from a repository or from a zip, not from both";
             return Err(AppError::Invalid(reason.to_owned()));
         }
-        (Some(_), Some(JobInput::Git { .. })) => {
-            let reason = "input: a zip and a repository cannot both be given";
-            return Err(AppError::Invalid(reason.to_owned()));
-        }
-        (None, _) => return Ok(()),
-        (Some(UploadSource::Move(path) | UploadSource::Copy(path)), _) => path,
+        (_, None) => return Ok(()),
+        (None, Some(UploadSource::Move(path) | UploadSource::Copy(path))) => path,
     };
     let bytes = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.len(),

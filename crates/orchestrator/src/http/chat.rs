@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::http::SharedHttp;
 use crate::http::events::{FilterDecision, SentView, UpdateFilter, answer};
 use crate::http::extractors::{AuthenticatedCaller, JsonBody, read_json};
-use crate::http::problem::{HttpProblem, ProblemKind};
+use crate::http::problem::HttpProblem;
 use crate::http::submission::check_numbers;
 use crate::hub::{JobUpdate, TurnBoundary};
 
@@ -132,12 +132,6 @@ impl ChatRequest {
 
 impl NewChat {
     fn into_request(self) -> Result<JobRequest, HttpProblem> {
-        if let Some(JobInput::Upload { .. }) = self.input {
-            return Err(HttpProblem::new(
-                ProblemKind::Invalid,
-                "input: `upload` is set by the server",
-            ));
-        }
         let request = JobRequest {
             task: self.message,
             model: self.model,

@@ -319,7 +319,7 @@ impl From<AppError> for HttpProblem {
         match &error {
             AppError::NoJob(id) => Self::missing_job(*id),
             AppError::NoKey(_) => Self::new(ProblemKind::NotFound, text),
-            AppError::Invalid(_) => Self::new(ProblemKind::Invalid, text),
+            AppError::Invalid(_) | AppError::UploadNamed => Self::new(ProblemKind::Invalid, text),
             AppError::Conflict(_) => Self::new(ProblemKind::Conflict, text),
             AppError::Forbidden(_) => Self::new(ProblemKind::Forbidden, text),
             AppError::KeyTaken => Self::new(ProblemKind::KeyTaken, text)

@@ -1,4 +1,7 @@
 //! Parses the request for a new job: JSON, plain text, or a form with a zip.
+//!
+//! Checks only what concerns the encoding: media types, numbers that fit `i64`, the idempotency key.
+//! Whether the job is allowed is decided by [`App::schedule`]. Entry type: [`JobSubmission`].
 
 use axum::extract::Request;
 use axum::http::HeaderMap;
@@ -8,7 +11,7 @@ use sha2::{Digest, Sha256};
 use store::jobs::IdempotencyKey;
 use utoipa::IntoParams;
 
-use crate::app::{AcceptedJob, App, Caller};
+use crate::app::{AcceptedJob, App, AppError, Caller};
 use crate::http::SharedHttp;
 use crate::http::extractors::{MediaType, media_type, read, read_json, read_text};
 use crate::http::form::{MultipartForm, TextBudget};
@@ -68,30 +71,9 @@ impl JobSubmission {
 
     fn new(
         headers: &HeaderMap,
-        mut request: JobRequest,
+        request: JobRequest,
         upload: Option<UploadedZip>,
     ) -> Result<Self, HttpProblem> {
-        match (&request.input, &upload) {
-            (Some(JobInput::Upload { .. }), _) => {
-                return Err(HttpProblem::new(
-                    ProblemKind::Invalid,
-                    "input: `upload` is set by the server",
-                )
-                .hint("send the zip as the file `input` of a form"));
-            }
-            (Some(JobInput::Git { .. }), Some(_)) => {
-                return Err(HttpProblem::new(
-                    ProblemKind::Invalid,
-                    "input: a job starts from a repository or from a zip, not from both",
-                ));
-            }
-            (None, Some(upload)) => {
-                request.input = Some(JobInput::Upload {
-                    bytes: upload.bytes,
-                });
-            }
-            (_, None) => {}
-        }
         check_numbers(&request)?;
         let key = idempotency(headers, &request, upload.as_ref())?;
         Ok(Self {
@@ -112,7 +94,16 @@ impl JobSubmission {
             key,
         } = self;
         let path = upload.as_ref().map(|upload| upload.path().to_owned());
-        let accepted = http.app.schedule(caller, request, path, key).await?;
+        let accepted = http.app.schedule(caller, request, path, key).await;
+        let accepted = accepted.map_err(|error| {
+            let is_upload_named = matches!(error, AppError::UploadNamed);
+            let problem = HttpProblem::from(error);
+            if is_upload_named {
+                problem.hint("send the zip as the file `input` of a form")
+            } else {
+                problem
+            }
+        })?;
         if accepted.is_new {
             http.meters.scheduled();
         }
@@ -159,7 +150,13 @@ pub(crate) fn idempotency(
     let key = value.to_str().ok().filter(|_| is_key).ok_or_else(|| {
         HttpProblem::bad("`Idempotency-Key` is not made of 1 to 255 visible ASCII characters")
     })?;
-    let text = serde_json::to_vec(request).expect("a request serialises to JSON");
+    let mut request = request.clone();
+    if let Some(upload) = upload {
+        // The input that the stored request has.
+        let bytes = upload.bytes;
+        request.input = Some(JobInput::Upload { bytes });
+    }
+    let text = serde_json::to_vec(&request).expect("a request serialises to JSON");
     let mut hash = Sha256::new().chain_update(text);
     if let Some(upload) = upload {
         hash.update(upload.hash);

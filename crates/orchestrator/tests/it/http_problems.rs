@@ -148,6 +148,25 @@ fn bodies_that_are_wrong_are_told_where() {
 }
 
 #[test]
+fn only_the_server_names_an_upload() {
+    run_test(async |scene| {
+        let input = json!({"upload": {"bytes": 1}});
+        let hint = json!("send the zip as the file `input` of a form");
+        for (path, field, hint) in [
+            ("/schedule", "task", hint.clone()),
+            ("/v1/jobs", "task", hint),
+            ("/chat", "message", Value::Null),
+        ] {
+            let body = json!({field: "Do it.", "input": input});
+            let answer = scene.post(path).json(&body).send().await.unwrap();
+            let problem = problem(answer, 422, "invalid").await;
+            assert_eq!(problem["detail"], "input: `upload` is set by the server");
+            assert_eq!(problem["hint"], hint, "{path}");
+        }
+    });
+}
+
+#[test]
 fn addresses_that_are_wrong_are_problems_too() {
     run_test(async |scene| {
         for (method, path, status, name) in [

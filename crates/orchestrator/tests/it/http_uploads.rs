@@ -76,6 +76,22 @@ fn what_comes_before_a_field_is_bounded() {
     });
 }
 
+#[test]
+fn a_job_has_one_input() {
+    run_test(async |scene| {
+        let git = br#"{"task":"Do it.","input":{"git":{"url":"https://example.com/a.git"}}}"#;
+        let upload = br#"{"task":"Do it.","input":{"upload":{"bytes":1}}}"#;
+        for (request, words) in [
+            (&git[..], "from a repository or from a zip, not from both"),
+            (&upload[..], "`upload` is set by the server"),
+        ] {
+            let zip = zip(["a".to_owned()], b"content");
+            let parts = [field("request", request), field("input", &zip)];
+            check_refused(scene, &parts, StatusCode::UNPROCESSABLE_ENTITY, words).await;
+        }
+    });
+}
+
 /// A zip of these entries; folders end in `/`.
 fn zip(entries: impl IntoIterator<Item = String>, content: &[u8]) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));

@@ -31,7 +31,8 @@ fn a_request_is_held_against_the_policy() {
             let outcome = app.schedule(&caller, request.clone(), None, None).await;
             match (outcome, expect) {
                 (Ok(_), None) => {}
-                (Err(AppError::Invalid(reason)), Some(expect)) => {
+                (Err(error @ (AppError::Invalid(_) | AppError::UploadNamed)), Some(expect)) => {
+                    let reason = error.to_string();
                     assert!(reason.starts_with(expect), "`{expect}` in `{reason}`");
                     assert!(!reason.contains('\n'));
                 }
