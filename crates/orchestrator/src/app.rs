@@ -27,6 +27,7 @@ use crate::config::ServerConfig;
 use crate::folder::JobFolder;
 use crate::parts::{ChangeError, ServerParts};
 use admission::JobAdmission;
+pub(crate) use following::JobFollower;
 
 /// The user on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq)]

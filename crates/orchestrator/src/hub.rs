@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::job::{Job, JobId};
 
-pub(crate) use channel::JobChannel;
+pub(crate) use channel::{JobChannel, Subscription};
 pub(crate) use update::{JobUpdate, TurnBoundary};
 
 /// The rooms in use.

@@ -26,9 +26,9 @@ fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
         gate.asked(1).await;
         // The first worker requeues the job. It has not been cleaned up yet.
         parts.roster.find(id).unwrap().parked.cancel();
-        let mut told = app.follow(&caller, id, 0).await.unwrap();
+        let mut follower = app.follow(&caller, id, 0).await.unwrap();
         while record().await.state != JobState::Queued {
-            told.recv().await.unwrap();
+            follower.next().await.unwrap();
         }
         dispatcher.start(record().await).await.unwrap();
         let second = parts.roster.find(id).unwrap();

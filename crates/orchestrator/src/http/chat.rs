@@ -1,6 +1,6 @@
 //! Chat: each message is a turn of an interactive job; the response is the turn's event stream.
 
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use protocol::job::{
     JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, JobState, JobStrength, Webhook,
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::http::SharedHttp;
-use crate::http::events::{FilterDecision, SentView, UpdateFilter, answer};
+use crate::http::events::{FilterDecision, SentView, UpdateFilter, respond_with_updates};
 use crate::http::extractors::{AuthenticatedCaller, JsonBody, read_json};
 use crate::http::problem::HttpProblem;
 use crate::http::submission::check_numbers;
@@ -77,15 +77,10 @@ pub(crate) struct NewChat {
 pub(crate) async fn chat(
     State(http): State<SharedHttp>,
     caller: AuthenticatedCaller,
-    mut request: Request,
+    JsonBody(body): JsonBody<Map<String, Value>>,
 ) -> Result<Response, HttpProblem> {
-    let body = std::mem::take(request.body_mut());
-    let mut sent = Request::new(body);
-    *sent.headers_mut() = request.headers().clone();
-    let JsonBody(asked): JsonBody<Map<String, Value>> = JsonBody::from_request(sent, &()).await?;
-
     let app = &http.app;
-    let (id, after, turn) = match ChatRequest::read(asked)? {
+    let (id, after, turn) = match ChatRequest::read(body)? {
         ChatRequest::New(new) => {
             let accepted = app
                 .schedule(&caller, new.into_request()?, None, None)
@@ -112,8 +107,8 @@ pub(crate) async fn chat(
             (id, after, turn)
         }
     };
-    let told = app.follow(&caller, id, after).await?;
-    Ok(answer(&http, &request, told, turn))
+    let follower = app.follow(&caller, id, after).await?;
+    Ok(respond_with_updates(&http, follower, turn))
 }
 
 impl ChatRequest {
@@ -157,8 +152,8 @@ struct TurnFilter {
 }
 
 impl UpdateFilter for TurnFilter {
-    fn hear(&mut self, told: &JobUpdate) -> FilterDecision {
-        let JobUpdate::Event { turn, .. } = told else {
+    fn decide(&mut self, update: &JobUpdate) -> FilterDecision {
+        let JobUpdate::Event { turn, .. } = update else {
             return FilterDecision::Pass;
         };
         self.has_begun |= *turn == Some(TurnBoundary::Started(self.number));
@@ -185,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_hears_its_own_turn_only() {
-        let mut ear = TurnFilter {
+    fn a_chat_receives_only_its_own_turn() {
+        let mut filter = TurnFilter {
             number: 2,
             has_begun: false,
         };
-        let mut check = |told: JobUpdate, expect: FilterDecision| {
-            assert_eq!(ear.hear(&told), expect, "{told:?}")
+        let mut check = |update: JobUpdate, expect: FilterDecision| {
+            assert_eq!(filter.decide(&update), expect, "{update:?}")
         };
         check(event(None, None), FilterDecision::Skip);
         check(

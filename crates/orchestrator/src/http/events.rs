@@ -9,18 +9,17 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
 use metrics::Gauge;
 use protocol::job::{Job, JobId};
 use serde::Deserialize;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app::JobFollower;
 use crate::http::SharedHttp;
 use crate::http::extractors::{AuthenticatedCaller, JobPath, QueryParameters, non_negative};
 use crate::http::problem::HttpProblem;
@@ -35,10 +34,6 @@ const MAX_EVENTS_PER_CHUNK: usize = 64;
 
 /// Tells the browser to reconnect after this many milliseconds.
 const RETRY_PREAMBLE: &[u8] = b"retry: 1000\n\n";
-
-/// Request extension that is cancelled when the server shuts down.
-#[derive(Debug, Clone)]
-pub(crate) struct ShutdownSignal(pub(crate) CancellationToken);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -100,12 +95,12 @@ pub(crate) async fn follow(
     caller: AuthenticatedCaller,
     JobPath(id): JobPath,
     QueryParameters(parameters): QueryParameters<EventParameters>,
-    request: Request,
+    headers: HeaderMap,
 ) -> Result<Response, HttpProblem> {
     let after = non_negative("after", parameters.after)?;
-    let after = last_event(request.headers())?.or(after).unwrap_or(0);
-    let told = http.app.follow(&caller, id, after).await?;
-    Ok(answer(&http, &request, told, AllUpdates))
+    let after = last_event(&headers)?.or(after).unwrap_or(0);
+    let follower = http.app.follow(&caller, id, after).await?;
+    Ok(respond_with_updates(&http, follower, AllUpdates))
 }
 
 fn last_event(headers: &HeaderMap) -> Result<Option<u64>, HttpProblem> {
@@ -119,7 +114,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<u64>, HttpProblem> {
 
 /// Decides which updates a stream contains.
 pub(crate) trait UpdateFilter: Send + 'static {
-    fn hear(&mut self, told: &JobUpdate) -> FilterDecision;
+    fn decide(&mut self, update: &JobUpdate) -> FilterDecision;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,17 +128,15 @@ pub(crate) enum FilterDecision {
 struct AllUpdates;
 
 impl UpdateFilter for AllUpdates {
-    fn hear(&mut self, _: &JobUpdate) -> FilterDecision {
+    fn decide(&mut self, _: &JobUpdate) -> FilterDecision {
         FilterDecision::Pass
     }
 }
 
-struct SseStream<E> {
-    told: mpsc::Receiver<JobUpdate>,
-    ear: E,
-    ending: Option<CancellationToken>,
+struct SseStream<F> {
+    follower: JobFollower,
+    filter: F,
     _reader: ReaderGauge,
-    waiting: Vec<JobUpdate>,
     has_begun: bool,
     is_over: bool,
 }
@@ -165,29 +158,23 @@ impl Drop for ReaderGauge {
 }
 
 /// Responds with updates as server-sent events, until their end or the server's shutdown.
-pub(crate) fn answer<E: UpdateFilter>(
+pub(crate) fn respond_with_updates<F: UpdateFilter>(
     http: &SharedHttp,
-    request: &Request,
-    told: mpsc::Receiver<JobUpdate>,
-    ear: E,
+    follower: JobFollower,
+    filter: F,
 ) -> Response {
-    let reading = SseStream {
-        told,
-        ear,
-        ending: request
-            .extensions()
-            .get::<ShutdownSignal>()
-            .map(|ending| ending.0.clone()),
+    let sse_stream = SseStream {
+        follower,
+        filter,
         _reader: ReaderGauge::new(http.meters.readers()),
-        waiting: Vec::with_capacity(MAX_EVENTS_PER_CHUNK),
         has_begun: false,
         is_over: false,
     };
-    let pieces = stream::unfold(reading, |mut reading| async move {
-        let piece = reading.next().await?;
-        Some((Ok::<_, Infallible>(piece), reading))
+    let chunks = stream::unfold(sse_stream, |mut sse_stream| async move {
+        let chunk = sse_stream.next().await?;
+        Some((Ok::<_, Infallible>(chunk), sse_stream))
     });
-    let mut response = Response::new(Body::from_stream(pieces));
+    let mut response = Response::new(Body::from_stream(chunks));
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -200,7 +187,7 @@ pub(crate) fn answer<E: UpdateFilter>(
     response
 }
 
-impl<E: UpdateFilter> SseStream<E> {
+impl<F: UpdateFilter> SseStream<F> {
     /// The next chunk of the stream: all pending updates, or a keep-alive comment.
     async fn next(&mut self) -> Option<Bytes> {
         if !self.has_begun {
@@ -209,26 +196,19 @@ impl<E: UpdateFilter> SseStream<E> {
         }
         let mut text = String::new();
         while !self.is_over {
-            self.waiting.clear();
-            let count = match self.receive().await {
-                Some(count) => count,
-                None => return Some(Bytes::from_static(b": alive\n\n")),
+            let Ok(mut next) = timeout(HEARTBEAT_INTERVAL, self.follower.next()).await else {
+                return Some(Bytes::from_static(b": alive\n\n"));
             };
-            if count == 0 {
-                self.is_over = true;
-            }
-            for told in &self.waiting {
-                let heard = self.ear.hear(told);
-                if heard != FilterDecision::Skip {
-                    write_event(&mut text, told);
-                }
-                if heard == FilterDecision::Last && !matches!(told, JobUpdate::End) {
-                    write_event(&mut text, &JobUpdate::End);
-                }
-                if heard == FilterDecision::Last || matches!(told, JobUpdate::End) {
-                    self.is_over = true;
-                    break;
-                }
+            self.is_over = next.is_none();
+            let mut count = 0;
+            while let Some(update) = next {
+                self.write(&mut text, &update);
+                count += 1;
+                next = if self.is_over || count == MAX_EVENTS_PER_CHUNK {
+                    None
+                } else {
+                    self.follower.try_next()
+                };
             }
             if !text.is_empty() {
                 return Some(text.into());
@@ -237,20 +217,17 @@ impl<E: UpdateFilter> SseStream<E> {
         None
     }
 
-    /// Waits for updates. 0 when there will be no more; `None` after a timeout.
-    async fn receive(&mut self) -> Option<usize> {
-        let told = timeout(
-            HEARTBEAT_INTERVAL,
-            self.told.recv_many(&mut self.waiting, MAX_EVENTS_PER_CHUNK),
-        );
-        match &self.ending {
-            None => told.await.ok(),
-            Some(ending) => tokio::select! {
-                biased;
-                () = ending.cancelled() => Some(0),
-                told = told => told.ok(),
-            },
+    /// Writes an update, unless it is filtered out.
+    fn write(&mut self, text: &mut String, update: &JobUpdate) {
+        let decision = self.filter.decide(update);
+        let is_end = matches!(update, JobUpdate::End);
+        if decision != FilterDecision::Skip {
+            write_event(text, update);
         }
+        if decision == FilterDecision::Last && !is_end {
+            write_event(text, &JobUpdate::End);
+        }
+        self.is_over = is_end || decision == FilterDecision::Last;
     }
 }
 
@@ -259,8 +236,8 @@ fn job_json(job: &Job) -> String {
     serde_json::to_string(&view).expect("a job serialises to JSON")
 }
 
-fn write_event(text: &mut String, told: &JobUpdate) {
-    let written = match told {
+fn write_event(text: &mut String, update: &JobUpdate) {
+    let written = match update {
         JobUpdate::Job(snapshot) => {
             let json = snapshot.json(job_json);
             write!(text, "event: job\ndata: {json}\n\n")

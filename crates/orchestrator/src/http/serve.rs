@@ -24,7 +24,6 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::http::connections::{ConnectionHandle, ConnectionTracker, OpenConnection};
-use crate::http::events::ShutdownSignal;
 use crate::http::guard::owner::TcpPeer;
 
 /// Timeout of the first request's head.
@@ -118,7 +117,6 @@ async fn connection(
             return;
         }
     };
-    let end = ending.clone();
     let begun = CancellationToken::new();
     let has_begun = begun.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
@@ -126,7 +124,6 @@ async fn connection(
         entry.set_idle(false);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
-        request.extensions_mut().insert(ShutdownSignal(end.clone()));
         request
             .extensions_mut()
             .insert(ConnectionHandle::new(entry.clone()));

@@ -31,12 +31,14 @@ struct ChannelState {
     revision: Option<u64>,
 }
 
-/// The start of a subscription: everything after `seq` is in `tail` or comes through `updates`.
+/// A follower's subscription. Everything after `seq` is in `tail` or comes through `updates`.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) seq: u64,
     pub(crate) tail: Vec<JobUpdate>,
-    pub(crate) told: broadcast::Receiver<JobUpdate>,
+    pub(crate) updates: broadcast::Receiver<JobUpdate>,
+    /// Keeps the channel in use.
+    _channel: Arc<JobChannel>,
 }
 
 impl JobChannel {
@@ -56,13 +58,14 @@ impl JobChannel {
         live.tail.clear();
     }
 
-    pub(crate) fn join(&self) -> Subscription {
+    pub(crate) fn join(self: &Arc<Self>) -> Subscription {
         // Hold the lock, so that nothing is published between the tail and the subscription.
         let mut live = self.live();
         Subscription {
             seq: live.seq,
             tail: live.tail.updates(),
-            told: self.told.subscribe(),
+            updates: self.told.subscribe(),
+            _channel: self.clone(),
         }
     }
 

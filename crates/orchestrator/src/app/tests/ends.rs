@@ -209,12 +209,12 @@ fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
             let script = [bash("head -c 4000000 /dev/urandom > noise"), text("Done.")];
             house.scripts.add(&name(number), script);
             let id = house.schedule(scripted(&name(number))).await;
-            let mut told = house.app.follow(&caller, id, 0).await.unwrap();
-            while let Some(told) = told.recv().await {
+            let mut follower = house.app.follow(&caller, id, 0).await.unwrap();
+            while let Some(update) = follower.next().await {
                 if let JobUpdate::Event {
                     turn: Some(TurnBoundary::Ended(_)),
                     ..
-                } = told
+                } = update
                 {
                     break;
                 }
@@ -240,9 +240,9 @@ fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
             .scripts
             .add("sleepy", [bash("echo x > begun; sleep 1000")]);
         let id = house.schedule(scripted("sleepy")).await;
-        let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
-        while let Some(told) = told.recv().await {
-            if let JobUpdate::Event { json, .. } = told
+        let mut follower = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        while let Some(update) = follower.next().await {
+            if let JobUpdate::Event { json, .. } = update
                 && json.contains("tool_started")
             {
                 break;

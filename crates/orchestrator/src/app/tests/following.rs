@@ -17,25 +17,25 @@ async fn collect_updates(
     id: protocol::job::JobId,
     after: u64,
 ) -> Vec<JobUpdate> {
-    let told = house.app.follow(&Caller::local(), id, after).await;
-    let mut told = told.unwrap();
-    let mut heard = Vec::new();
-    while let Some(one) = told.recv().await {
-        heard.push(one);
+    let follower = house.app.follow(&Caller::local(), id, after).await;
+    let mut follower = follower.unwrap();
+    let mut updates = Vec::new();
+    while let Some(update) = follower.next().await {
+        updates.push(update);
     }
-    heard
+    updates
 }
 
-fn seqs(heard: &[JobUpdate]) -> Vec<u64> {
-    let seqs = heard.iter().filter_map(|told| match told {
+fn seqs(updates: &[JobUpdate]) -> Vec<u64> {
+    let seqs = updates.iter().filter_map(|update| match update {
         JobUpdate::Event { seq, .. } => *seq,
         _ => None,
     });
     seqs.collect()
 }
 
-fn event(told: &JobUpdate) -> Option<Event> {
-    match told {
+fn event(update: &JobUpdate) -> Option<Event> {
+    match update {
         JobUpdate::Event { json, .. } => Some(serde_json::from_str(json).unwrap()),
         _ => None,
     }
@@ -64,21 +64,21 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
         let job = house.end_of(id).await;
         let stored = house.events(id).await;
         let last = stored.len() as u64;
-        let check = |after: u64, heard: &[JobUpdate]| {
+        let check = |after: u64, updates: &[JobUpdate]| {
             let expect: Vec<u64> = (after + 1..=last).collect();
-            assert_eq!(seqs(heard), expect, "after {after}");
-            assert!(matches!(heard.first(), Some(JobUpdate::Job(_))));
-            let [.., JobUpdate::Job(ended), JobUpdate::End] = heard else {
+            assert_eq!(seqs(updates), expect, "after {after}");
+            assert!(matches!(updates.first(), Some(JobUpdate::Job(_))));
+            let [.., JobUpdate::Job(ended), JobUpdate::End] = updates else {
                 panic!("the end is missing after {after}");
             };
             assert_eq!(ended.job.revision, job.revision);
         };
         while let Some(followed) = live.join_next().await {
-            let (after, heard) = followed.unwrap();
-            check(after, &heard);
-            let revisions: Vec<u64> = heard
+            let (after, updates) = followed.unwrap();
+            check(after, &updates);
+            let revisions: Vec<u64> = updates
                 .iter()
-                .filter_map(|told| match told {
+                .filter_map(|update| match update {
                     JobUpdate::Job(snapshot) => Some(snapshot.job.revision),
                     _ => None,
                 })
@@ -86,15 +86,15 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             assert!(revisions.is_sorted_by(|one, next| one < next));
         }
         for after in 0..=last {
-            let heard = collect_updates(&house, id, after).await;
+            let updates = collect_updates(&house, id, after).await;
             let expect: Vec<u64> = (after + 1..=last).collect();
-            assert_eq!(seqs(&heard), expect);
-            assert!(matches!(heard.last(), Some(JobUpdate::End)));
+            assert_eq!(seqs(&updates), expect);
+            assert!(matches!(updates.last(), Some(JobUpdate::End)));
         }
         let turns: Vec<TurnBoundary> = collect_updates(&house, id, 0)
             .await
             .iter()
-            .filter_map(|told| match told {
+            .filter_map(|update| match update {
                 JobUpdate::Event { turn, .. } => *turn,
                 _ => None,
             })
@@ -117,15 +117,15 @@ fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
         let mut first = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         let mut pieces = 0;
         while pieces < 10 {
-            let told = first.recv().await.unwrap();
-            if let Some(EventKind::TextDelta { .. }) = event(&told).map(|event| event.kind) {
+            let update = first.next().await.unwrap();
+            if let Some(EventKind::TextDelta { .. }) = event(&update).map(|event| event.kind) {
                 pieces += 1;
             }
         }
         let mut late = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         let text = loop {
-            let told = late.recv().await.unwrap();
-            if let Some(EventKind::TextDelta { text }) = event(&told).map(|event| event.kind) {
+            let update = late.next().await.unwrap();
+            if let Some(EventKind::TextDelta { text }) = event(&update).map(|event| event.kind) {
                 break text;
             }
         };
@@ -147,17 +147,23 @@ fn a_reader_that_falls_behind_misses_no_lasting_event() {
         house.scripts.add("busy", replies);
         let id = house.schedule(scripted("busy")).await;
         let mut slow = house.app.follow(&Caller::local(), id, 0).await.unwrap();
-        // Reads nothing before everything has happened.
+        // Reads up to the first live update, and nothing more before everything has happened.
+        let mut updates = Vec::new();
+        let mut is_live = false;
+        while !is_live {
+            let update = slow.next().await.unwrap();
+            is_live = event(&update).is_some_and(|event| event.seq.is_none());
+            updates.push(update);
+        }
         let job = house.end_of(id).await;
         assert_eq!(job.state, JobState::Complete, "{:?}", job.state);
-        let mut heard = Vec::new();
-        while let Some(told) = slow.recv().await {
-            heard.push(told);
+        while let Some(update) = slow.next().await {
+            updates.push(update);
         }
         let last = house.events(id).await.len() as u64;
         assert!(last > 100);
-        assert_eq!(seqs(&heard), (1..=last).collect::<Vec<_>>());
-        assert!(matches!(heard.last(), Some(JobUpdate::End)));
+        assert_eq!(seqs(&updates), (1..=last).collect::<Vec<_>>());
+        assert!(matches!(updates.last(), Some(JobUpdate::End)));
         house.close().await;
     });
 }
@@ -172,8 +178,8 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         let held = house.schedule(scripted("held")).await;
         gate.asked(1).await;
         let queued = house.schedule(task("later")).await;
-        let mut told = house.app.follow(&Caller::local(), queued, 0).await.unwrap();
-        match told.recv().await {
+        let mut follower = house.app.follow(&Caller::local(), queued, 0).await.unwrap();
+        match follower.next().await {
             Some(JobUpdate::Job(snapshot)) => assert_eq!(snapshot.job.state, JobState::Queued),
             other => panic!("{other:?}"),
         }
@@ -181,8 +187,8 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         house.end_of(held).await;
         let mut states = Vec::new();
         let mut is_ended = false;
-        while let Some(one) = told.recv().await {
-            match one {
+        while let Some(update) = follower.next().await {
+            match update {
                 JobUpdate::Job(snapshot) => states.push(snapshot.job.state.clone()),
                 JobUpdate::End => is_ended = true,
                 JobUpdate::Event { .. } => {}
@@ -214,8 +220,8 @@ fn many_follow_one_job() {
         gate.open(2);
         house.end_of(id).await;
         let last = house.events(id).await.len() as u64;
-        while let Some(heard) = followers.join_next().await {
-            assert_eq!(heard.unwrap(), (1..=last).collect::<Vec<_>>());
+        while let Some(updates) = followers.join_next().await {
+            assert_eq!(updates.unwrap(), (1..=last).collect::<Vec<_>>());
         }
         Arc::into_inner(house).unwrap().close().await;
     });

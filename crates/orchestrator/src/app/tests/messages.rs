@@ -42,9 +42,9 @@ fn an_interrupted_job_waits_for_what_is_meant_instead() {
             [bash("echo a > a; sleep 1000"), text("that instead")],
         );
         let id = house.schedule(scripted("sleepy")).await;
-        let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
-        while let Some(told) = told.recv().await {
-            if let JobUpdate::Event { json, .. } = told
+        let mut follower = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        while let Some(update) = follower.next().await {
+            if let JobUpdate::Event { json, .. } = update
                 && json.contains("tool_started")
             {
                 break;

@@ -171,9 +171,9 @@ impl RunningTestServer {
     pub(crate) async fn until(&self, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
         // Follow again after an end, which ends the stream.
         loop {
-            let mut told = self.app.follow(&Caller::local(), id, 0).await.unwrap();
-            while let Some(told) = told.recv().await {
-                if let JobUpdate::Job(snapshot) = told
+            let mut follower = self.app.follow(&Caller::local(), id, 0).await.unwrap();
+            while let Some(update) = follower.next().await {
+                if let JobUpdate::Job(snapshot) = update
                     && is_so(&snapshot.job)
                 {
                     return snapshot.job.clone();
