@@ -185,8 +185,11 @@ impl Sandbox {
             env_names: command.env.iter().map(|(name, _)| text(name)).collect(),
             terminal: command.terminal.is_some(),
         };
-        let run = self.recorder.begin(begun).await?;
-        let memory_kills = self.memory_kills().await;
+        // Read the count for each command: a count that was read earlier lacks the kills of background
+        // processes and of children of commands that succeeded, and this command would be blamed for
+        // them. A machine answers while the audit log writes.
+        let (run, memory_kills) = tokio::join!(self.recorder.begin(begun), self.memory_kills());
+        let run = run?;
         let raw = |text: &OsString| ByteString::from(text);
         let request = GuestRequest::Exec(ExecRequest {
             program: ExecProgram::Argv(command.argv.iter().map(raw).collect()),

@@ -97,6 +97,10 @@ fn memory() {
             );
         }
         assert!(!text(&captured.stdout).contains("419430400"));
+        // A command that fails by itself is not blamed for a kill before it started.
+        world.sh(&format!("{hungry}; true")).await;
+        let later = world.sh("exit 3").await;
+        assert_eq!(later.verdict.limit, None, "{later:?}");
         // Only the command was killed, and commands within the limit still run.
         world.text("rm -f /tmp/a ~/b; echo still here").await;
         assert_eq!(
