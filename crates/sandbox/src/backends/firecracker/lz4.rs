@@ -1,7 +1,9 @@
-//! Decodes LZ4 as used in kernel images: the "legacy" frame, with blocks of at most 8 MiB. Every
-//! length is checked, so broken data only causes an error. Entry point: [`unpack`].
+//! Decodes LZ4 as used in kernel images: the "legacy" frame, with blocks of at most 8 MiB. Broken
+//! data only causes an error. Entry point: [`unpack`].
 
 use std::io;
+
+use lz4_flex::block::decompress_into;
 
 /// Magic number of the frame.
 pub(super) const LEGACY_MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
@@ -18,74 +20,14 @@ pub(super) fn unpack(mut packed: &[u8], longest: usize) -> io::Result<Vec<u8>> {
             break;
         }
         let (block, after) = rest.split_at(length);
-        let most = longest.min(out.len() + MAX_BLOCK_BYTES);
-        unpack_block(block, &mut out, most)?;
+        let begin = out.len();
+        out.resize(longest.min(begin + MAX_BLOCK_BYTES), 0);
+        let unpacked = decompress_into(block, &mut out[begin..])
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        out.truncate(begin + unpacked);
         packed = after;
     }
     Ok(out)
-}
-
-/// One block: alternating literals and copies of earlier output, ending with literals.
-fn unpack_block(block: &[u8], out: &mut Vec<u8>, most: usize) -> io::Result<()> {
-    let begin = out.len();
-    let mut input = Input(block);
-    loop {
-        let token = input.byte()?;
-        let literals = input.length(token >> 4)?;
-        let bytes = input.take(literals)?;
-        if out.len() + literals > most {
-            return Err(invalid_data());
-        }
-        out.extend_from_slice(bytes);
-        if input.0.is_empty() {
-            return Ok(());
-        }
-        let distance = usize::from(u16::from_le_bytes([input.byte()?, input.byte()?]));
-        let length = input.length(token & 15)? + 4;
-        if distance == 0 || distance > out.len() - begin || out.len() + length > most {
-            return Err(invalid_data());
-        }
-        // Byte by byte, because the copy may overlap its own output.
-        let from = out.len() - distance;
-        for at in from..from + length {
-            out.push(out[at]);
-        }
-    }
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> io::Result<u8> {
-        let (byte, rest) = self.0.split_first().ok_or_else(invalid_data)?;
-        self.0 = rest;
-        Ok(*byte)
-    }
-
-    fn take(&mut self, length: usize) -> io::Result<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(invalid_data)?;
-        self.0 = rest;
-        Ok(bytes)
-    }
-
-    /// Four bits, extended by further bytes while these are 255.
-    fn length(&mut self, nibble: u8) -> io::Result<usize> {
-        let mut length = usize::from(nibble);
-        if nibble == 15 {
-            loop {
-                let more = self.byte()?;
-                length += usize::from(more);
-                if more != 255 {
-                    break;
-                }
-            }
-        }
-        Ok(length)
-    }
-}
-
-fn invalid_data() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "broken LZ4 data")
 }
 
 #[cfg(test)]
