@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_address_ranges_are_refused() {
         for text in [
             "",
             "ten",

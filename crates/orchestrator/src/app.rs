@@ -125,14 +125,16 @@ impl App {
 
     pub(crate) async fn job(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         match self.parts.jobs.job(id).await? {
-            Some(job) if caller.can_see(&job.owner) => Ok(self.parts.roster.complete(job)),
+            Some(job) if caller.can_see(&job.owner) => {
+                Ok(self.parts.running_jobs.with_live_data(job))
+            }
             _ => Err(AppError::NoJob(id)),
         }
     }
 
     /// The `sandbox_started` event of a job's current or last sandbox; `None` before its first
     /// start.
-    pub(crate) async fn walls(&self, job: &Job) -> Result<Option<EventKind>, AppError> {
+    pub(crate) async fn last_sandbox(&self, job: &Job) -> Result<Option<EventKind>, AppError> {
         let Some(session) = &job.session else {
             return Ok(None);
         };
@@ -151,7 +153,9 @@ impl App {
             query.owner = Some(caller.user.clone());
         }
         let jobs = self.parts.jobs.list(&query).await?.into_iter();
-        Ok(jobs.map(|job| self.parts.roster.complete(job)).collect())
+        Ok(jobs
+            .map(|job| self.parts.running_jobs.with_live_data(job))
+            .collect())
     }
 
     /// The job and its folder, which may not exist yet.

@@ -162,9 +162,9 @@ impl Backup {
     ) -> io::Result<()> {
         match visit {
             TreeVisit::Folder { path, stat, .. } => {
-                let place = target.join(OsStr::from_bytes(path));
-                DirBuilder::new().mode(0o700).create(&place)?;
-                modes.push((place, stat.st_mode & 0o777));
+                let destination = target.join(OsStr::from_bytes(path));
+                DirBuilder::new().mode(0o700).create(&destination)?;
+                modes.push((destination, stat.st_mode & 0o777));
                 Ok(())
             }
             TreeVisit::Leaf(leaf) => {
@@ -177,17 +177,17 @@ impl Backup {
         }
     }
 
-    fn copy_leaf(&mut self, leaf: &TreeLeaf<'_>, place: &Path) -> io::Result<()> {
+    fn copy_leaf(&mut self, leaf: &TreeLeaf<'_>, destination: &Path) -> io::Result<()> {
         match leaf.kind() {
             Kind::Link => match leaf.target() {
-                Ok(link) => symlink(OsStr::from_bytes(&link), place)?,
+                Ok(link) => symlink(OsStr::from_bytes(&link), destination)?,
                 Err(error) => self.leave_out(leaf.path, &error),
             },
             Kind::File => match leaf.open() {
                 Ok((file, stat)) => {
                     // Ignore what is appended meanwhile.
                     let size = u64::try_from(stat.st_size).unwrap_or(0);
-                    let mut copy = create(place, stat.st_mode & 0o777)?;
+                    let mut copy = create(destination, stat.st_mode & 0o777)?;
                     self.bytes += io::copy(&mut file.take(size), &mut copy)?;
                     self.files += 1;
                 }
@@ -259,8 +259,8 @@ fn complete_lines_len(path: &Path, length: u64) -> io::Result<u64> {
         let start = end.saturating_sub(STEP_BYTES);
         let piece = &mut buffer[..(end - start) as usize];
         file.read_exact_at(piece, start)?;
-        if let Some(place) = piece.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(start + place as u64 + 1);
+        if let Some(newline) = piece.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + newline as u64 + 1);
         }
         end = start;
     }
@@ -312,26 +312,26 @@ mod tests {
         JobStore::open(&data).await.unwrap();
         let made = backup(&data, &copy).await.unwrap();
         assert_eq!((made.jobs, made.files, made.bytes), (0, 1, 5));
-        let place = copy.join("jobs/one/workspace");
+        let destination = copy.join("jobs/one/workspace");
         assert_eq!(
-            fs::read_to_string(place.join("closed/file")).unwrap(),
+            fs::read_to_string(destination.join("closed/file")).unwrap(),
             "hello"
         );
-        let mode = fs::metadata(place.join("closed"))
+        let mode = fs::metadata(destination.join("closed"))
             .unwrap()
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o500);
         assert_eq!(
-            fs::read_link(place.join("link")).unwrap(),
+            fs::read_link(destination.join("link")).unwrap(),
             home.path().join("secret")
         );
         assert!(
-            fs::symlink_metadata(place.join("folder-link"))
+            fs::symlink_metadata(destination.join("folder-link"))
                 .unwrap()
                 .is_symlink()
         );
-        assert!(fs::symlink_metadata(place.join("pipe")).is_err());
+        assert!(fs::symlink_metadata(destination.join("pipe")).is_err());
         let again = backup(&data, &copy).await;
         assert!(matches!(again, Err(BackupError::Exists(_))));
         let names = fs::read_dir(home.path()).unwrap();

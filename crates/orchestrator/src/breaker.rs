@@ -170,9 +170,9 @@ impl Breakers {
         };
     }
 
-    /// Records that a worker has left its job. True if the job was an undecided probe: then a new
-    /// probe is due.
-    pub(crate) fn left(&self, job: JobId, epoch: u32) -> bool {
+    /// Records that the worker of a job has exited. True if the job was an undecided probe: then a
+    /// new probe is due.
+    pub(crate) fn worker_exited(&self, job: JobId, epoch: u32) -> bool {
         let mut is_due = false;
         for state in self.states().values_mut() {
             if let BreakerState::HalfOpen {
@@ -245,13 +245,19 @@ mod tests {
             breakers.failed("a", job(4));
             assert_eq!(breakers.next_probe(), None, "the probe alone decides");
             breakers.failed("a", job(5));
-            assert!(!breakers.left(job(5), 1));
+            assert!(!breakers.worker_exited(job(5), 1));
             assert!(breakers.is_blocked("a"));
         }
         tokio::time::advance(Duration::from_secs(12)).await;
         breakers.claimed("a", job(6), 2);
-        assert!(!breakers.left(job(6), 1), "its earlier claim says nothing");
-        assert!(breakers.left(job(6), 2), "it was cancelled before it asked");
+        assert!(
+            !breakers.worker_exited(job(6), 1),
+            "its earlier claim says nothing"
+        );
+        assert!(
+            breakers.worker_exited(job(6), 2),
+            "it was cancelled before it asked"
+        );
         assert!(!breakers.is_blocked("a"));
         breakers.claimed("a", job(7), 1);
         assert!(breakers.answered("a"));

@@ -63,15 +63,15 @@ impl Dispatcher {
     pub(crate) async fn run(mut self) {
         let parts = self.parts.clone();
         loop {
-            let is_well = self.fill().await;
-            let next_look = self.next_look().await;
+            let has_filled = self.fill().await;
+            let next_check = self.next_check().await;
             tokio::select! {
                 biased;
                 () = parts.ending.cancelled() => break,
                 Some(ended) = self.workers.join_next_with_id() => self.clear(ended).await,
                 () = parts.loads.changed() => {}
-                () = tokio::time::sleep(STORE_RETRY_DELAY), if !is_well => {}
-                () = sleep_until_some(next_look) => parts.loads.wake_deferred(),
+                () = tokio::time::sleep(STORE_RETRY_DELAY), if !has_filled => {}
+                () = sleep_until_some(next_check) => parts.loads.wake_deferred(),
             }
         }
         self.drain().await;
@@ -84,7 +84,7 @@ impl Dispatcher {
             self.clear(ended).await;
         }
         info!(jobs = self.jobs.len(), "jobs parked");
-        parts.roster.park();
+        parts.running_jobs.park_all();
         while let Some(ended) = self.workers.join_next_with_id().await {
             self.clear(ended).await;
         }
@@ -104,7 +104,7 @@ impl Dispatcher {
             }
             if self.workers.len() >= parts.config.concurrency {
                 // Ask a job that only waits for a message to free its slot.
-                parts.roster.request_yield();
+                parts.running_jobs.request_yield();
                 return true;
             }
             let job = match self.find(&next.owner).await {
@@ -162,7 +162,7 @@ impl Dispatcher {
     }
 
     /// When to check users with deferred jobs again; `None` if there are none.
-    async fn next_look(&self) -> Option<Instant> {
+    async fn next_check(&self) -> Option<Instant> {
         let parts = &self.parts;
         if !parts.loads.has_deferred() {
             return None;
@@ -189,7 +189,7 @@ impl Dispatcher {
         };
         // Register before the claim is stored: a reader who sees the claim must find the worker.
         let claimed = Arc::new(ClaimedJob::new(&job, parts.clock.clone()));
-        parts.roster.enter(job.id, claimed.clone());
+        parts.running_jobs.insert(job.id, claimed.clone());
         let provider = parts
             .models
             .provider_or_default(job.request.model.as_deref());
@@ -197,8 +197,8 @@ impl Dispatcher {
         let change = JobChange::Claim { session };
         let outcome = parts.try_change(&mut job, change, None).await;
         if !matches!(outcome, Ok(true)) {
-            parts.roster.leave(job.id, claimed.epoch);
-            parts.breakers.left(job.id, claimed.epoch);
+            parts.running_jobs.remove(job.id, claimed.epoch);
+            parts.breakers.worker_exited(job.id, claimed.epoch);
         }
         match outcome {
             Ok(true) => {}
@@ -216,28 +216,28 @@ impl Dispatcher {
 
     /// Cleans up after a worker.
     async fn clear(&mut self, ended: Result<(Id, WorkerExit), JoinError>) {
-        let (id, left) = match ended {
-            Ok((id, left)) => (id, Some(left)),
+        let (id, exit) = match ended {
+            Ok((id, exit)) => (id, Some(exit)),
             Err(error) => (error.id(), None),
         };
         let Some(job) = self.jobs.remove(&id) else {
             return;
         };
-        let left = match left {
-            Some(left) => left,
+        let exit = match exit {
+            Some(exit) => exit,
             None => self.fail_panicked_job(&job).await,
         };
         let parts = &self.parts;
-        parts.roster.leave(job.id, job.epoch);
+        parts.running_jobs.remove(job.id, job.epoch);
         parts.disk.release_grant(job.id);
-        if parts.breakers.left(job.id, job.epoch) {
+        if parts.breakers.worker_exited(job.id, job.epoch) {
             parts.loads.wake_deferred();
         }
-        if left == WorkerExit::Queued {
+        if exit == WorkerExit::Queued {
             parts.loads.record_requeue(&job.owner);
         }
         parts.loads.ended(&job.owner);
-        info!(job = %job.id, ?left, "worker left");
+        info!(job = %job.id, ?exit, "worker exited");
     }
 
     /// Ends a job whose worker panicked.

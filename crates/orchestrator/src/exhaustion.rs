@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_out_is_found_in_the_whole_chain() {
+    fn an_exhausted_resource_is_found_in_the_chain_of_sources() {
         let io = |errno: Errno| io::Error::from_raw_os_error(errno as i32);
         for (errno, expect) in [
             (Errno::EMFILE, Some("open files")),

@@ -69,9 +69,9 @@ pub(crate) struct HttpState {
     origins: Origins,
     /// Request rate of each user, if it is limited.
     users: Option<RateLimiter<String>>,
-    doorkeeper: Authenticator,
-    ledger: RequestAudit,
-    meters: ServerMetrics,
+    authenticator: Authenticator,
+    request_audit: RequestAudit,
+    metrics: ServerMetrics,
     connections: Arc<ConnectionTracker>,
     /// The OpenAPI document.
     document: Bytes,
@@ -100,9 +100,9 @@ impl SharedHttp {
             hosts: AllowedHosts::new(app.address(), &config.hosts),
             origins: Origins::new(&config.origins),
             users: RateLimiter::new(rate, rate.saturating_mul(BURST_FACTOR)),
-            doorkeeper: Authenticator::new(),
-            ledger: RequestAudit::new(Arc::clone(app.audit())),
-            meters: ServerMetrics::new(),
+            authenticator: Authenticator::new(),
+            request_audit: RequestAudit::new(Arc::clone(app.audit())),
+            metrics: ServerMetrics::new(),
             connections,
             document,
             app,
@@ -119,7 +119,7 @@ fn api() -> OpenApiRouter<SharedHttp> {
         .routes(routes!(jobs::get, jobs::delete))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))
-        .routes(routes!(jobs::say))
+        .routes(routes!(jobs::send_message))
         .routes(routes!(jobs::interrupt))
         .routes(routes!(webhooks::redeliver))
         .routes(routes!(events::follow))

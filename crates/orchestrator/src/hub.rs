@@ -15,33 +15,33 @@ use protocol::job::{Job, JobId};
 pub(crate) use channel::{JobChannel, Subscription};
 pub(crate) use update::{JobUpdate, TurnBoundary};
 
-/// The rooms in use.
+/// The channels in use.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
-    rooms: Arc<JobChannels>,
+    channels: Arc<JobChannels>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct JobChannels(Mutex<HashMap<JobId, Weak<JobChannel>>>);
 
 impl Hub {
-    /// The job's room, created if it is not in use.
-    pub(crate) fn room(&self, id: JobId) -> Arc<JobChannel> {
-        let mut rooms = self.rooms.lock();
-        if let Some(room) = rooms.get(&id).and_then(Weak::upgrade) {
-            return room;
+    /// The job's channel, created if it is not in use.
+    pub(crate) fn channel(&self, id: JobId) -> Arc<JobChannel> {
+        let mut channels = self.channels.lock();
+        if let Some(channel) = channels.get(&id).and_then(Weak::upgrade) {
+            return channel;
         }
-        let room = Arc::new(JobChannel::new(id, Arc::downgrade(&self.rooms)));
-        rooms.insert(id, Arc::downgrade(&room));
-        room
+        let channel = Arc::new(JobChannel::new(id, Arc::downgrade(&self.channels)));
+        channels.insert(id, Arc::downgrade(&channel));
+        channel
     }
 
-    /// Publishes a job's record, if the job's room is in use.
-    pub(crate) fn tell_job(&self, job: &Job) {
-        // Release the lock first: dropping the last reference to a room takes it.
-        let room = self.rooms.lock().get(&job.id).and_then(Weak::upgrade);
-        if let Some(room) = room {
-            room.tell_job(job);
+    /// Publishes a job's record, if the job's channel is in use.
+    pub(crate) fn publish_job(&self, job: &Job) {
+        // Release the lock first: dropping the last reference to a channel takes it.
+        let channel = self.channels.lock().get(&job.id).and_then(Weak::upgrade);
+        if let Some(channel) = channel {
+            channel.publish_job(job);
         }
     }
 }
@@ -51,11 +51,14 @@ impl JobChannels {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a dropped room. A new one of the same job stays.
+    /// Removes a dropped channel. A new one of the same job stays.
     fn remove_dead(&self, id: JobId) {
-        let mut rooms = self.lock();
-        if rooms.get(&id).is_some_and(|room| room.strong_count() == 0) {
-            rooms.remove(&id);
+        let mut channels = self.lock();
+        if channels
+            .get(&id)
+            .is_some_and(|channel| channel.strong_count() == 0)
+        {
+            channels.remove(&id);
         }
     }
 }

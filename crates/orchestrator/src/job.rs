@@ -25,13 +25,13 @@ pub(crate) enum JobChange {
     /// A turn has ended and there is no further message.
     Wait { epoch: u32, ran_millis: u64 },
     /// There is a new message.
-    GoOn { epoch: u32 },
+    Resume { epoch: u32 },
     /// The job has ended and its artifact is published.
     Finish(Box<FinishedJob>),
     /// The user cancels a job without a worker. A claimed job must be cancelled through its worker.
     Cancel,
     /// The user adds a message. Requeues a job that has ended.
-    Say,
+    AddMessage,
 }
 
 /// The result that a worker reports.
@@ -76,9 +76,9 @@ pub(crate) enum ChangeRefused {
     Ended,
     #[error("another claim of the job has begun")]
     Fenced,
-    #[error("nobody works on the job")]
+    #[error("no worker has claimed the job")]
     NotClaimed,
-    #[error("somebody works on the job")]
+    #[error("a worker has claimed the job")]
     Claimed,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn transition(
             next.parked = None;
             next.state = JobState::Waiting;
         }
-        JobChange::GoOn { epoch } => {
+        JobChange::Resume { epoch } => {
             require_claim(job, epoch)?;
             next.state = JobState::Running;
         }
@@ -142,7 +142,7 @@ pub(crate) fn transition(
             require_queued(job)?;
             end(&mut next, cancelled(), now);
         }
-        JobChange::Say => {
+        JobChange::AddMessage => {
             next.messages += 1;
             // A new message ends the wait for an outage.
             if let Some(parked) = &mut next.parked {
@@ -166,11 +166,11 @@ pub(crate) fn result_url(job: &Job) -> Option<String> {
 
 /// The end of a cancelled job.
 pub(crate) fn cancelled() -> JobEnd {
-    JobEnd::failed(Cause::Cancelled, "somebody cancelled it")
+    JobEnd::failed(Cause::Cancelled, "it was cancelled")
 }
 
-fn end(job: &mut Job, how: JobEnd, now: Timestamp) {
-    job.state = how.into();
+fn end(job: &mut Job, end: JobEnd, now: Timestamp) {
+    job.state = end.into();
     job.parked = None;
     job.ended = Some(now);
 }

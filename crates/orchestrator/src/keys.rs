@@ -73,15 +73,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_differ_and_show_little_of_themselves() {
+    fn tokens_differ_and_have_a_short_prefix() {
         let tokens: Vec<_> = (0..100).map(|_| new_token()).collect();
         let hashes: HashSet<_> = tokens.iter().map(|(_, hash)| *hash).collect();
         assert_eq!(hashes.len(), 100);
-        for (token, kept) in tokens {
+        for (token, stored) in tokens {
             let text = token.expose_secret();
             assert_eq!(text.len(), TOKEN_PREFIX.len() + 43);
             assert!(text.starts_with(TOKEN_PREFIX) && text.is_ascii());
-            assert_eq!(hash(text), kept);
+            assert_eq!(hash(text), stored);
         }
     }
 }

@@ -35,7 +35,7 @@ struct LoadState {
     queued: u64,
     running: u64,
     /// Counts claims and new users: a logical clock for fairness.
-    moment: u64,
+    tick: u64,
     last_claim: Option<Instant>,
     /// Average time between two claims.
     pace: Option<Duration>,
@@ -43,9 +43,9 @@ struct LoadState {
 
 #[derive(Debug, Default)]
 struct UserLoad {
-    /// Includes reserved places.
+    /// Includes reservations.
     queued: u64,
-    /// Part of `queued`: places of jobs that are not stored yet.
+    /// Part of `queued`: reservations of jobs that are not stored yet.
     reserved: u64,
     running: usize,
     /// Logical time of the last claim, or of the user's arrival.
@@ -71,12 +71,13 @@ pub(crate) struct NextUser {
     version: u64,
 }
 
-/// A place in the queue for a job that is being stored. Released on drop unless it is filled.
+/// A reserved position in the queue for a job that is being stored. Released on drop unless it is
+/// committed.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     loads: Arc<LoadTracker>,
     owner: String,
-    is_filled: bool,
+    is_committed: bool,
 }
 
 impl LoadTracker {
@@ -103,7 +104,7 @@ impl LoadTracker {
     }
 
     /// Wakes the dispatcher after a change that is not counted here.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn wake(&self) {
         self.changed.notify_one();
     }
 
@@ -115,7 +116,7 @@ impl LoadTracker {
         self.state().running
     }
 
-    /// Reserves a place in the queue, if there is one.
+    /// Reserves a position in the queue, if it is not full.
     pub(crate) fn reserve(self: &Arc<Self>, owner: &str) -> Result<Reservation, QueueFull> {
         let mut state = self.state();
         let retry_after = state.retry_after();
@@ -135,7 +136,7 @@ impl LoadTracker {
         Ok(Reservation {
             loads: self.clone(),
             owner: owner.to_owned(),
-            is_filled: false,
+            is_committed: false,
         })
     }
 
@@ -176,7 +177,7 @@ impl LoadTracker {
     }
 
     /// Removes a queued job that was not claimed.
-    pub(crate) fn left(&self, owner: &str) {
+    pub(crate) fn dequeue(&self, owner: &str) {
         let mut state = self.state();
         if state.pop_queued(owner) {
             state.remove_if_idle(owner);
@@ -204,11 +205,11 @@ impl LoadTracker {
         let mut state = self.state();
         state.pop_queued(owner);
         state.running += 1;
-        state.moment += 1;
-        let moment = state.moment;
+        state.tick += 1;
+        let tick = state.tick;
         let user = state.user(owner);
         user.running += 1;
-        user.served = moment;
+        user.served = tick;
         state.update_claim_interval();
     }
 
@@ -227,7 +228,7 @@ impl LoadTracker {
         }
     }
 
-    /// Counts a worker that has left.
+    /// Counts a worker that has exited.
     pub(crate) fn ended(&self, owner: &str) {
         let mut state = self.state();
         state.running = state.running.saturating_sub(1);
@@ -247,9 +248,9 @@ impl LoadState {
     /// A new user is served after the present ones.
     fn user(&mut self, owner: &str) -> &mut UserLoad {
         if !self.users.contains_key(owner) {
-            self.moment += 1;
+            self.tick += 1;
             let user = UserLoad {
-                served: self.moment,
+                served: self.tick,
                 ..UserLoad::default()
             };
             self.users.insert(owner.to_owned(), user);
@@ -286,7 +287,7 @@ impl LoadState {
         }
     }
 
-    /// Seconds until a place is likely to be free.
+    /// Seconds until the queue is likely to have room.
     fn retry_after(&self) -> u64 {
         let pace = self.pace.unwrap_or(Duration::from_secs(5));
         (pace.as_secs() + 1).clamp(1, 60)
@@ -296,8 +297,8 @@ impl LoadState {
 impl Reservation {
     /// Turns the reservation into a queued job. Also called when it is unknown whether the job was
     /// stored.
-    pub(crate) fn fill(mut self) {
-        self.is_filled = true;
+    pub(crate) fn commit(mut self) {
+        self.is_committed = true;
         let mut state = self.loads.state();
         let user = state.user(&self.owner);
         user.reserved = user.reserved.saturating_sub(1);
@@ -310,7 +311,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.is_filled {
+        if self.is_committed {
             return;
         }
         let mut state = self.loads.state();
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_again_and_again_with_one_job_does_not_push_ahead() {
+    fn a_user_who_returns_with_single_jobs_has_no_advantage() {
         let loads = Arc::new(LoadTracker::new(QueueLimits {
             queue: 1000,
             ..TEST_LIMITS
@@ -388,14 +389,14 @@ mod tests {
             *served.entry(owner.clone()).or_default() += 1;
             loads.ended(&owner);
             if owner == "bob" {
-                loads.reserve("bob").unwrap().fill();
+                loads.reserve("bob").unwrap().commit();
             }
         }
         assert_eq!(served["ada"], 50);
     }
 
     #[test]
-    fn a_queue_has_an_end_for_each_and_for_all() {
+    fn a_queue_is_limited_per_user_and_in_total() {
         let loads = loads(&[("ada", 3)]);
         let mine: Vec<_> = (0..3).map(|_| loads.reserve("ada").unwrap()).collect();
         let full = loads.reserve("ada").unwrap_err();
@@ -407,7 +408,7 @@ mod tests {
         drop(bobs);
         assert_eq!(loads.queued(), 6);
         for one in mine {
-            one.fill();
+            one.commit();
         }
         assert!(loads.reserve("ada").is_err());
         assert_eq!(claim(&loads).as_deref(), Some("ada"));
@@ -415,26 +416,26 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_only_reserved_is_not_chosen() {
+    fn a_reservation_is_not_chosen() {
         let loads = loads(&[]);
-        let place = loads.reserve("ada").unwrap();
+        let reservation = loads.reserve("ada").unwrap();
         assert_eq!(loads.choose(), None);
-        place.fill();
+        reservation.commit();
         assert!(loads.choose().is_some());
     }
 
     #[test]
-    fn a_count_that_is_too_high_is_put_right_unless_one_has_come_since() {
+    fn a_count_that_is_too_high_is_corrected_unless_it_has_grown() {
         let loads = loads(&[("ada", 2)]);
         let next = loads.choose().unwrap();
-        loads.reserve("ada").unwrap().fill();
+        loads.reserve("ada").unwrap().commit();
         loads.reset_queued(&next);
         assert_eq!(loads.queued(), 3);
         let next = loads.choose().unwrap();
-        let place = loads.reserve("ada").unwrap();
+        let reservation = loads.reserve("ada").unwrap();
         loads.reset_queued(&next);
         assert_eq!((loads.queued(), loads.choose()), (1, None));
-        place.fill();
+        reservation.commit();
         assert!(loads.choose().is_some());
     }
 
@@ -444,7 +445,7 @@ mod tests {
         claim(&loads).unwrap();
         loads.ended("ada");
         drop(loads.reserve("bob").unwrap());
-        loads.left("eve");
+        loads.dequeue("eve");
         assert!(loads.state().users.is_empty());
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct ServerParts {
     pub(crate) audit: Arc<AuditLog>,
     pub(crate) hub: Hub,
     pub(crate) loads: Arc<LoadTracker>,
-    pub(crate) roster: RunningJobs,
+    pub(crate) running_jobs: RunningJobs,
     pub(crate) breakers: Breakers,
     pub(crate) disk: Disk,
     /// Jobs of the last server that could not be requeued yet.
@@ -110,7 +110,7 @@ impl ServerParts {
             ChangeResult::Stale => Ok(false),
             ChangeResult::Saved(saved) => {
                 *job = *saved;
-                self.hub.tell_job(job);
+                self.hub.publish_job(job);
                 if is_due {
                     self.deliveries.notify_one();
                 }
@@ -130,10 +130,10 @@ impl ServerParts {
         change: JobChange,
         give_up: &CancellationToken,
     ) -> Result<(), ChangeError> {
-        let mut patience = StoreRetry::new(give_up.clone());
+        let mut retry = StoreRetry::new(give_up.clone());
         loop {
             match self.change(job, change.clone(), None).await {
-                Err(ChangeError::Store(error)) => patience.wait(error).await?,
+                Err(ChangeError::Store(error)) => retry.wait(error).await?,
                 outcome => return outcome,
             }
         }

@@ -69,27 +69,27 @@ pub(crate) enum RetentionError {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RetentionResult {
     /// Number of deleted jobs.
-    pub(crate) forgotten: u64,
+    pub(crate) deleted: u64,
     /// Bytes of all remaining jobs.
-    pub(crate) kept: u64,
+    pub(crate) retained: u64,
 }
 
 /// Runs rounds until the server ends. Receives the jobs that have ended.
 pub(crate) async fn run(
-    keeper: RetentionTask,
+    task: RetentionTask,
     mut ended: mpsc::Receiver<JobId>,
     end: CancellationToken,
 ) {
     let rounds = async {
-        let mut calendar = AgeClock::open(&keeper).await;
+        let mut age_clock = AgeClock::open(&task).await;
         loop {
-            let now = calendar.now(Timestamp::now()).await;
-            let kept = match keeper.round(now).await {
-                Ok(RetentionResult { forgotten, kept }) => {
-                    if forgotten > 0 {
-                        info!(forgotten, "deleted ended jobs");
+            let now = age_clock.now(Timestamp::now()).await;
+            let retained = match task.round(now).await {
+                Ok(RetentionResult { deleted, retained }) => {
+                    if deleted > 0 {
+                        info!(deleted, "deleted ended jobs");
                     }
-                    kept
+                    retained
                 }
                 Err(error) => {
                     warn!(error = %chain(&error), "cannot delete ended jobs");
@@ -98,7 +98,7 @@ pub(crate) async fn run(
             };
             sleep(MIN_ROUND_INTERVAL).await;
             tokio::select! {
-                () = keeper.wait_until_exceeded(&mut ended, kept) => {}
+                () = task.wait_until_exceeded(&mut ended, retained) => {}
                 () = sleep(ROUND_INTERVAL) => {}
             }
         }
@@ -113,40 +113,40 @@ impl RetentionTask {
     /// Runs one round.
     pub(crate) async fn round(&self, now: Timestamp) -> Result<RetentionResult, RetentionError> {
         orphans::uploads(&self.data, now).await?;
-        let mut forgotten = self.delete_expired(now).await?;
+        let mut deleted = self.delete_expired(now).await?;
         let mut total = self.measure_all(now).await?;
         while total > self.retention.size {
             let batch = self.jobs.longest_ended(JOB_PAGE_SIZE).await?;
-            let before = forgotten;
+            let before = deleted;
             for job in batch {
                 if total <= self.retention.size {
                     break;
                 }
                 let bytes = self.measure(&job).await?;
-                if forget(&self.jobs, &self.store, &self.data, &job).await? {
+                if delete_job(&self.jobs, &self.store, &self.data, &job).await? {
                     total = total.saturating_sub(bytes);
-                    forgotten += 1;
+                    deleted += 1;
                 }
             }
             // No more jobs can be deleted: the others have not ended.
-            if forgotten == before {
+            if deleted == before {
                 break;
             }
         }
         self.jobs.remove_old_logins(now).await?;
-        if forgotten > 0 {
+        if deleted > 0 {
             self.jobs.shrink().await?;
         }
         Ok(RetentionResult {
-            forgotten,
-            kept: total,
+            deleted,
+            retained: total,
         })
     }
 
     /// Returns when ending jobs make the total size exceed the limit, starting from the bytes that
     /// are retained.
-    async fn wait_until_exceeded(&self, ended: &mut mpsc::Receiver<JobId>, kept: u64) {
-        let mut total = kept;
+    async fn wait_until_exceeded(&self, ended: &mut mpsc::Receiver<JobId>, retained: u64) {
+        let mut total = retained;
         while let Some(id) = ended.recv().await {
             let job = self.jobs.job(id).await.ok().flatten();
             if let Some(job) = job {
@@ -162,21 +162,21 @@ impl RetentionTask {
     }
 
     async fn delete_expired(&self, now: Timestamp) -> Result<u64, RetentionError> {
-        let mut forgotten = 0;
+        let mut deleted = 0;
         loop {
-            let before = forgotten;
+            let before = deleted;
             for job in self.jobs.longest_ended(JOB_PAGE_SIZE).await? {
                 let ended = job.ended.unwrap_or(now);
                 let age = Duration::try_from(now.duration_since(ended)).unwrap_or_default();
                 if age <= self.retention.age {
-                    return Ok(forgotten);
+                    return Ok(deleted);
                 }
-                if forget(&self.jobs, &self.store, &self.data, &job).await? {
-                    forgotten += 1;
+                if delete_job(&self.jobs, &self.store, &self.data, &job).await? {
+                    deleted += 1;
                 }
             }
-            if forgotten == before {
-                return Ok(forgotten);
+            if deleted == before {
+                return Ok(deleted);
             }
         }
     }
@@ -208,9 +208,9 @@ impl RetentionTask {
             checkpoints,
         });
         if let Some(version) = version {
-            let kept = folder.clone();
-            let kept = run_blocking(move || Ok(sizes::load_size(&kept, version))).await?;
-            if let Some(bytes) = kept {
+            let measured = folder.clone();
+            let stored = run_blocking(move || Ok(sizes::load_size(&measured, version))).await?;
+            if let Some(bytes) = stored {
                 return Ok(bytes);
             }
         }
@@ -220,8 +220,8 @@ impl RetentionTask {
             bytes = bytes.saturating_add(self.store.size(session).await?.total());
         }
         let answer = job.answer.as_ref().map_or(0, String::len);
-        let words = job.request.task.len().saturating_add(answer);
-        bytes = bytes.saturating_add(words as u64);
+        let text = job.request.task.len().saturating_add(answer);
+        bytes = bytes.saturating_add(text as u64);
         if let Some(version) = version {
             run_blocking(move || {
                 sizes::store_size(&folder, version, bytes);
@@ -234,7 +234,7 @@ impl RetentionTask {
 }
 
 /// Deletes an ended job with its session and folder; false if it changed since it was read.
-pub(crate) async fn forget(
+pub(crate) async fn delete_job(
     jobs: &JobStore,
     store: &SessionStore,
     data: &Path,

@@ -25,7 +25,7 @@ pub(crate) struct ClaimedJob {
     /// The worker must stop now and requeue the job.
     pub(crate) parked: CancellationToken,
     /// There may be a new message.
-    pub(crate) spoken: Notify,
+    pub(crate) message_added: Notify,
     /// Number of interrupt requests.
     pub(crate) interrupts: watch::Sender<u64>,
     /// What the job has cost so far. Stored in the record only at the end.
@@ -33,9 +33,9 @@ pub(crate) struct ClaimedJob {
     /// Since when the job has been waiting for a message, if it is.
     waiting: Mutex<Option<Instant>>,
     /// Other jobs need the slot: stop waiting for a message soon.
-    pub(crate) pressed: CancellationToken,
+    pub(crate) yield_requested: CancellationToken,
     /// The worker has exited.
-    pub(crate) left: CancellationToken,
+    pub(crate) exited: CancellationToken,
 }
 
 impl ClaimedJob {
@@ -47,12 +47,12 @@ impl ClaimedJob {
             cancelled: CancellationToken::new(),
             has_decided: Mutex::new(false),
             parked: CancellationToken::new(),
-            spoken: Notify::new(),
+            message_added: Notify::new(),
             interrupts: watch::Sender::new(0),
             spending: Mutex::new(job.spending.clone()),
             waiting: Mutex::new(None),
-            pressed: CancellationToken::new(),
-            left: CancellationToken::new(),
+            yield_requested: CancellationToken::new(),
+            exited: CancellationToken::new(),
         }
     }
 
@@ -82,7 +82,7 @@ impl ClaimedJob {
     }
 
     /// Updates a record with the worker's current run time and spending.
-    fn complete(&self, job: &mut Job) {
+    fn write_live_data(&self, job: &mut Job) {
         let spending = lock(&self.spending);
         job.ran_millis = self.stopwatch.millis();
         job.spending = Spending {
@@ -111,37 +111,37 @@ impl RunningJobs {
     }
 
     /// Updates a record with its worker's current data, if it has a worker under the same claim.
-    pub(crate) fn complete(&self, mut job: Job) -> Job {
+    pub(crate) fn with_live_data(&self, mut job: Job) -> Job {
         let claimed = self.find(job.id).filter(|claimed| {
             let is_claimed = matches!(job.state, JobState::Running | JobState::Waiting);
             is_claimed && claimed.epoch == job.epoch
         });
         if let Some(claimed) = claimed {
-            claimed.complete(&mut job);
+            claimed.write_live_data(&mut job);
         }
         job
     }
 
     /// Adds a claim. Replaces an earlier one whose worker has requeued the job but was not yet
-    /// removed by [`RunningJobs::leave`].
-    pub(crate) fn enter(&self, id: JobId, claimed: Arc<ClaimedJob>) {
+    /// removed by [`RunningJobs::remove`].
+    pub(crate) fn insert(&self, id: JobId, claimed: Arc<ClaimedJob>) {
         if let Some(earlier) = self.all().insert(id, claimed) {
-            earlier.left.cancel();
+            earlier.exited.cancel();
         }
     }
 
     /// Removes a claim. A later claim of the same job stays.
-    pub(crate) fn leave(&self, id: JobId, epoch: u32) {
+    pub(crate) fn remove(&self, id: JobId, epoch: u32) {
         let mut all = self.all();
         if all.get(&id).is_some_and(|claimed| claimed.epoch == epoch)
             && let Some(claimed) = all.remove(&id)
         {
-            claimed.left.cancel();
+            claimed.exited.cancel();
         }
     }
 
     /// Tells every worker to requeue its job.
-    pub(crate) fn park(&self) {
+    pub(crate) fn park_all(&self) {
         for claimed in self.all().values() {
             claimed.parked.cancel();
         }
@@ -152,23 +152,23 @@ impl RunningJobs {
         let all = self.all();
         let waiting = all
             .values()
-            .filter(|claimed| !claimed.pressed.is_cancelled());
+            .filter(|claimed| !claimed.yield_requested.is_cancelled());
         let longest = waiting
             .filter_map(|claimed| Some((claimed.waiting()?, claimed)))
             .min_by_key(|(since, _)| *since);
         if let Some((_, claimed)) = longest {
-            claimed.pressed.cancel();
+            claimed.yield_requested.cancel();
         }
     }
 
-    pub(crate) fn beats(&self) -> Vec<Heartbeat> {
+    pub(crate) fn heartbeats(&self) -> Vec<Heartbeat> {
         let all = self.all();
-        let beats = all.iter().map(|(id, claimed)| Heartbeat {
+        let heartbeats = all.iter().map(|(id, claimed)| Heartbeat {
             job: *id,
             epoch: claimed.epoch,
             ran_millis: claimed.stopwatch.millis(),
         });
-        beats.collect()
+        heartbeats.collect()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<JobId, Arc<ClaimedJob>>> {

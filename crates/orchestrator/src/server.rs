@@ -107,7 +107,7 @@ impl Server {
             models,
             audit: Arc::new(audit),
             hub: Hub::default(),
-            roster: RunningJobs::default(),
+            running_jobs: RunningJobs::default(),
             breakers,
             disk,
             unrecovered: Mutex::default(),
@@ -149,13 +149,13 @@ impl Server {
             config.policy.private_webhooks,
             closing.clone(),
         ));
-        let keeper = RetentionTask {
+        let retention_task = RetentionTask {
             jobs: parts.jobs.clone(),
             store: parts.store.clone(),
             data: config.data.clone(),
             retention: config.retention,
         };
-        helpers.spawn(retention::run(keeper, self.ended, closing.clone()));
+        helpers.spawn(retention::run(retention_task, self.ended, closing.clone()));
         let mut dispatcher = tokio::spawn(Dispatcher::new(parts.clone()).run());
         let router = http::router(App::new(parts.clone()), self.connections.clone());
         let mut serving = tokio::spawn(http::serve(

@@ -129,22 +129,22 @@ impl StopwatchState {
 pub(crate) async fn store_run_times(parts: Arc<ServerParts>, end: CancellationToken) {
     let mut ticks = interval(CLOCK_READ_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last_beat = Instant::now();
+    let mut last_stored = Instant::now();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = end.cancelled() => return,
         }
         parts.clock.now();
-        if last_beat.elapsed() < RUN_TIME_INTERVAL {
+        if last_stored.elapsed() < RUN_TIME_INTERVAL {
             continue;
         }
-        last_beat = Instant::now();
-        let beats = parts.roster.beats();
-        if beats.is_empty() {
+        last_stored = Instant::now();
+        let heartbeats = parts.running_jobs.heartbeats();
+        if heartbeats.is_empty() {
             continue;
         }
-        if let Err(error) = parts.jobs.beat(beats).await {
+        if let Err(error) = parts.jobs.beat(heartbeats).await {
             warn!(%error, "cannot store the run times of jobs");
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_span_in_which_the_server_did_not_run_does_not_count() {
+    async fn time_in_which_the_server_was_stopped_does_not_count() {
         let clock = Arc::new(AwakeClock::start());
         let watch = Stopwatch::start(clock.clone(), Duration::ZERO);
         tokio::time::advance(Duration::from_secs(2)).await;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_sleeps_gets_the_whole_span_after_a_stop() {
+    async fn a_sleep_is_extended_by_a_stop_of_the_server() {
         let clock = Arc::new(AwakeClock::start());
         let sleeper = clock.clone();
         let sleeping =

@@ -62,7 +62,7 @@ pub(crate) async fn run(
     let mut deliverer = Deliverer {
         jobs,
         poster: Arc::new(WebhookClient::new(allows_private)),
-        lanes: DeliveryLimiter::default(),
+        limiter: DeliveryLimiter::default(),
         under_way: JoinSet::new(),
         held: HashMap::new(),
     };
@@ -88,7 +88,7 @@ pub(crate) async fn run(
 struct Deliverer {
     jobs: JobStore,
     poster: Arc<WebhookClient>,
-    lanes: DeliveryLimiter,
+    limiter: DeliveryLimiter,
     under_way: JoinSet<AttemptResult>,
     /// The deliveries in progress, by task.
     held: HashMap<tokio::task::Id, (i64, Endpoint)>,
@@ -112,9 +112,9 @@ impl Deliverer {
                     continue;
                 }
                 let endpoint = Endpoint::new(&delivery.owner, &delivery.url);
-                match self.lanes.admit(&endpoint, Instant::now()) {
+                match self.limiter.admit(&endpoint, Instant::now()) {
                     DeliveryDecision::Wait => {}
-                    DeliveryDecision::Try(patience) => self.spawn(delivery, endpoint, patience),
+                    DeliveryDecision::Try(time_limit) => self.spawn(delivery, endpoint, time_limit),
                     DeliveryDecision::Skip => {
                         let failed = DeliveryFailure::for_now(
                             "not tried: the endpoint did not answer several times in a row",
@@ -139,13 +139,13 @@ impl Deliverer {
         self.held.values().any(|(held, _)| *held == number)
     }
 
-    fn spawn(&mut self, delivery: DueDelivery, endpoint: Endpoint, patience: Duration) {
+    fn spawn(&mut self, delivery: DueDelivery, endpoint: Endpoint, time_limit: Duration) {
         let number = delivery.number;
         let jobs = self.jobs.clone();
         let poster = Arc::clone(&self.poster);
         let task = self
             .under_way
-            .spawn(deliver(jobs, poster, delivery, patience));
+            .spawn(deliver(jobs, poster, delivery, time_limit));
         self.held.insert(task.id(), (number, endpoint));
     }
 
@@ -162,7 +162,7 @@ impl Deliverer {
             }
         };
         if let Some((_, endpoint)) = self.held.remove(&task) {
-            self.lanes.ended(&endpoint, ended.failed, ended.took);
+            self.limiter.ended(&endpoint, ended.failed, ended.took);
         }
     }
 }
@@ -172,12 +172,12 @@ async fn deliver(
     jobs: JobStore,
     poster: Arc<WebhookClient>,
     delivery: DueDelivery,
-    patience: Duration,
+    time_limit: Duration,
 ) -> AttemptResult {
     let begun = Instant::now();
-    let attempt = timeout(patience, attempt(&jobs, &poster, &delivery));
+    let attempt = timeout(time_limit, attempt(&jobs, &poster, &delivery));
     let attempt = attempt.await.unwrap_or_else(|_| {
-        let seconds = patience.as_secs();
+        let seconds = time_limit.as_secs();
         Err(DeliveryFailure::for_now(format!(
             "no answer within {seconds} s"
         )))

@@ -102,17 +102,17 @@ struct Worker {
     claimed: Arc<ClaimedJob>,
     /// Interrupts that were not passed on to the agent yet.
     interrupts: watch::Receiver<u64>,
-    room: Arc<JobChannel>,
+    channel: Arc<JobChannel>,
     folder: JobFolder,
     log: JobLog,
     progress: SessionProgress,
     /// Replies of the model before this claim.
     replies_before: usize,
-    asked_wait: SharedRetryAfter,
+    requested_wait: SharedRetryAfter,
     /// How long the job may run.
     timeout: Duration,
     /// Remaining time that the job may wait for messages.
-    patience: Duration,
+    message_wait: Duration,
 }
 
 /// Works on a claimed job until it has ended or is queued again.
@@ -128,20 +128,20 @@ pub(crate) async fn run_job(
     }
     let mut worker = Worker {
         interrupts,
-        room: parts.hub.room(job.id),
+        channel: parts.hub.channel(job.id),
         folder: JobFolder::new(&config.data, job.id),
         log: JobLog::none(),
         progress: SessionProgress::of(&[]),
         replies_before: 0,
-        asked_wait: SharedRetryAfter::default(),
+        requested_wait: SharedRetryAfter::default(),
         timeout: plan::timeout(&job.request, &config.policy),
-        patience: plan::message_wait(&job.request, config),
+        message_wait: plan::message_wait(&job.request, config),
         claimed,
         job,
         parts,
     };
     let ending = worker.run().await;
-    worker.leave(ending).await
+    worker.end(ending).await
 }
 
 impl Worker {
@@ -153,7 +153,7 @@ impl Worker {
         self.progress = SessionProgress::of(&history);
         self.replies_before = self.progress.replies;
         self.claimed.set_spending(&self.progress.spending);
-        self.room.begin(self.progress.seq);
+        self.channel.begin(self.progress.seq);
         let command = match self.first_command().await {
             Ok(Some(command)) => command,
             // All turns were done before the last claim was cut off; only the end is missing.
@@ -163,29 +163,29 @@ impl Worker {
             }
             Err(error) => return WorkResult::of_error(Cause::Server, &error),
         };
-        let mut talk = match self.begin(journal, history).await {
-            Ok(talk) => talk,
+        let mut agent = match self.start_agent(journal, history).await {
+            Ok(agent) => agent,
             Err(ending) => return ending,
         };
-        let ending = self.run_turns(&mut talk, command).await;
+        let ending = self.run_turns(&mut agent, command).await;
         match &ending {
             WorkResult::Ended { .. } | WorkResult::Deferred(_) if !self.progress.is_in_turn() => {
-                self.part(talk).await;
+                self.end_agent(agent).await;
             }
-            _ => talk.abort().await,
+            _ => agent.abort().await,
         }
         ending
     }
 
     /// Lets the agent end gracefully. If it is cut short, its last turn's changes may not be
     /// recorded; this is reported.
-    async fn part(&mut self, talk: AgentTask) {
-        let patience = self.parts.config.stuck_after;
+    async fn end_agent(&mut self, agent: AgentTask) {
+        let time_limit = self.parts.config.stuck_after;
         let stopping = self.claimed.parked.clone().cancelled_owned();
-        let parting = talk.end(|event| self.hear(event), patience, stopping);
-        if parting.await == AgentExit::CutShort {
+        let ended = agent.end(|event| self.handle_event(event), time_limit, stopping);
+        if ended.await == AgentExit::CutShort {
             warn!(job = %self.job.id, "agent was cut short after its last turn");
-            self.note(
+            self.log_line(
                 "agent",
                 "cut short after its last turn: an undo of that turn may miss some of its changes",
             );
@@ -220,7 +220,7 @@ impl Worker {
     }
 
     /// Prepares the workspace and starts the agent.
-    async fn begin(
+    async fn start_agent(
         &mut self,
         journal: Journal,
         history: Vec<Event>,
@@ -248,7 +248,7 @@ impl Worker {
         prepared.map_err(|error| WorkResult::of_error(Cause::Input, &error))?;
         self.log = JobLog::open(&self.folder.log());
         let epoch = self.job.epoch;
-        self.note("job", format_args!("claim {epoch} begins"));
+        self.log_line("job", format_args!("claim {epoch} begins"));
 
         let request = &self.job.request;
         let models = &self.parts.models;
@@ -260,10 +260,10 @@ impl Worker {
             parts: self.parts.clone(),
             provider: models.provider_or_default(request.model.as_deref()),
             job: self.job.id,
-            asked_wait: self.asked_wait.clone(),
+            requested_wait: self.requested_wait.clone(),
         });
         let policy = &self.parts.config.policy;
-        Ok(AgentTask::begin(SessionSetup {
+        Ok(AgentTask::start(SessionSetup {
             store: self.parts.store.clone(),
             journal,
             model: chosen,
@@ -283,11 +283,11 @@ impl Worker {
     }
 
     /// Handles an event of the agent: updates progress, log and followers.
-    fn hear(&mut self, event: &Event) {
+    fn handle_event(&mut self, event: &Event) {
         self.progress.apply(event);
         self.claimed.set_spending(&self.progress.spending);
         self.log.note(event);
-        self.room.tell(event);
+        self.channel.publish(event);
     }
 }
 

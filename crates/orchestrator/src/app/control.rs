@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl App {
     /// Adds a message to a job: the next turn of a running job. Requeues a job that has ended.
-    pub(crate) async fn say(
+    pub(crate) async fn send_message(
         &self,
         caller: &Caller,
         id: JobId,
@@ -30,36 +30,36 @@ impl App {
         let job = self.job(caller, id).await?;
         let app = self.clone();
         // Completes even if the caller disconnects, because a requeued job must be counted.
-        let said = tokio::spawn(async move { app.record(job, &text).await });
-        said.await.unwrap_or_else(|_| Err(AppError::Lost))
+        let stored = tokio::spawn(async move { app.add_message(job, &text).await });
+        stored.await.unwrap_or_else(|_| Err(AppError::Lost))
     }
 
-    async fn record(&self, mut job: Job, text: &str) -> Result<Job, AppError> {
+    async fn add_message(&self, mut job: Job, text: &str) -> Result<Job, AppError> {
         let id = job.id;
         loop {
             // Decided again for each version of the record.
-            let place = if job.state.has_ended() {
+            let reservation = if job.state.has_ended() {
                 Some(self.reserve(&job.owner)?)
             } else {
                 None
             };
-            let said = self
+            let added = self
                 .parts
-                .try_change(&mut job, JobChange::Say, Some(text))
+                .try_change(&mut job, JobChange::AddMessage, Some(text))
                 .await;
-            if matches!(said, Ok(true) | Err(ChangeError::Store(_)))
-                && let Some(place) = place
+            if matches!(added, Ok(true) | Err(ChangeError::Store(_)))
+                && let Some(reservation) = reservation
             {
-                place.fill();
+                reservation.commit();
             }
-            if said.map_err(|error| AppError::of(error, id))? {
+            if added.map_err(|error| AppError::of(error, id))? {
                 break;
             }
             let found = self.parts.jobs.job(id).await?;
             job = found.ok_or(AppError::NoJob(id))?;
         }
-        if let Some(claimed) = self.parts.roster.find(id) {
-            claimed.spoken.notify_one();
+        if let Some(claimed) = self.parts.running_jobs.find(id) {
+            claimed.message_added.notify_one();
         }
         if job.parked.is_some() {
             self.parts.loads.wake_deferred();
@@ -70,7 +70,7 @@ impl App {
     /// Stops the current turn.
     pub(crate) async fn interrupt(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         let job = self.job(caller, id).await?;
-        match (&job.state, self.parts.roster.find(id)) {
+        match (&job.state, self.parts.running_jobs.find(id)) {
             (JobState::Running, Some(claimed)) => {
                 claimed.interrupt();
                 Ok(job)
@@ -86,11 +86,11 @@ impl App {
     pub(crate) async fn cancel(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         let job = self.job(caller, id).await?;
         let app = self.clone();
-        let cancelled = tokio::spawn(async move { app.stop(job).await });
+        let cancelled = tokio::spawn(async move { app.cancel_job(job).await });
         cancelled.await.unwrap_or_else(|_| Err(AppError::Lost))
     }
 
-    async fn stop(&self, mut job: Job) -> Result<Job, AppError> {
+    async fn cancel_job(&self, mut job: Job) -> Result<Job, AppError> {
         let id = job.id;
         let begun = Instant::now();
         loop {
@@ -105,7 +105,7 @@ impl App {
                         .await
                     {
                         Ok(true) => {
-                            self.parts.loads.left(&job.owner);
+                            self.parts.loads.dequeue(&job.owner);
                             return Ok(job);
                         }
                         Ok(false) => {}
@@ -113,9 +113,9 @@ impl App {
                     }
                 }
                 JobState::Running | JobState::Waiting => {
-                    if let Some(claimed) = self.parts.roster.find(id) {
+                    if let Some(claimed) = self.parts.running_jobs.find(id) {
                         let is_cancelled = claimed.cancel();
-                        let left = timeout(CANCEL_TIMEOUT, claimed.left.cancelled()).await;
+                        let left = timeout(CANCEL_TIMEOUT, claimed.exited.cancelled()).await;
                         let found = self.parts.jobs.job(id).await?;
                         job = found.ok_or(AppError::NoJob(id))?;
                         match left {

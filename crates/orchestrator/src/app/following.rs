@@ -146,7 +146,7 @@ impl JobFollower {
     async fn begin(&mut self) -> Result<(), StoreError> {
         // Subscribe before reading the store, so that no event is missed in between. Read the record
         // before the events: when the job has ended, all of its events are stored.
-        let subscription = self.parts.hub.room(self.id).join();
+        let subscription = self.parts.hub.channel(self.id).join();
         let Some(job) = self.parts.jobs.job(self.id).await? else {
             self.end();
             return Ok(());

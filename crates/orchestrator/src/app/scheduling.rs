@@ -16,7 +16,7 @@ use crate::folder::JobFolder;
 use crate::input;
 use crate::loads::Reservation;
 use crate::plan;
-use crate::retention::{RetentionError, forget, remove_job_files};
+use crate::retention::{RetentionError, delete_job, remove_job_files};
 
 /// Where a job's uploaded zip comes from.
 enum UploadSource {
@@ -62,15 +62,15 @@ impl App {
                 return Err(AppError::Conflict("the job has not ended".to_owned()));
             }
             let parts = &self.parts;
-            let forgotten = forget(&parts.jobs, &parts.store, &parts.config.data, &job).await;
-            if let Err(RetentionError::Store(error)) = &forgotten
+            let deleted = delete_job(&parts.jobs, &parts.store, &parts.config.data, &job).await;
+            if let Err(RetentionError::Store(error)) = &deleted
                 && error.may_be_full()
                 && parts.disk.release()
             {
                 continue;
             }
             // If false, the record has changed since: try again.
-            if forgotten.map_err(from_retention)? {
+            if deleted.map_err(from_retention)? {
                 return Ok(());
             }
         }
@@ -95,14 +95,14 @@ impl App {
         set_upload(&mut request, upload.as_ref())?;
         self.admission.check(&request)?;
         self.check_zip(&request, upload.as_ref()).await?;
-        let place = self.reserve(&owner)?;
+        let reservation = self.reserve(&owner)?;
         let app = self.clone();
-        let kept = tokio::spawn(async move {
+        let accepted = tokio::spawn(async move {
             let id = JobId(Uuid::now_v7());
             let job = Job::new(id, owner, request, Timestamp::now());
-            app.keep(job, upload, key, place).await
+            app.store_job(job, upload, key, reservation).await
         });
-        kept.await.unwrap_or_else(|_| Err(AppError::Lost))
+        accepted.await.unwrap_or_else(|_| Err(AppError::Lost))
     }
 
     /// Refuses a request whose zip cannot be unpacked.
@@ -130,12 +130,12 @@ impl App {
             })
     }
 
-    async fn keep(
+    async fn store_job(
         &self,
         job: Job,
         upload: Option<UploadSource>,
         key: Option<IdempotencyKey>,
-        place: Reservation,
+        reservation: Reservation,
     ) -> Result<AcceptedJob, AppError> {
         let id = job.id;
         let folder = self.folder_of(id);
@@ -147,11 +147,11 @@ impl App {
                 .map_err(AppError::Files)?;
         }
         let scheduled = self.parts.jobs.schedule(job, key).await;
-        let is_kept = matches!(scheduled, Ok(ScheduleResult::New) | Err(_));
-        if is_kept {
+        let is_stored = matches!(scheduled, Ok(ScheduleResult::New) | Err(_));
+        if is_stored {
             // After a store error the job may or may not exist. Count it: the dispatcher corrects
             // the count.
-            place.fill();
+            reservation.commit();
         } else if has_upload {
             // If this fails, retention removes the orphaned folder later.
             let _ = spawn_blocking(move || remove_job_files(folder.path())).await;

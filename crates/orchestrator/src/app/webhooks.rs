@@ -33,7 +33,7 @@ impl App {
         let jobs = &self.parts.jobs;
         match jobs.redeliver(id, body, Timestamp::now()).await? {
             Redelivery::Due => self.parts.deliveries.notify_one(),
-            Redelivery::UnderWay => return conflict("the webhook is being told already"),
+            Redelivery::UnderWay => return conflict("a delivery of the webhook is in progress"),
             Redelivery::NoJob => return Err(AppError::NoJob(id)),
         }
         let state = jobs.last_delivery(id).await?;

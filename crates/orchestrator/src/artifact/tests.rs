@@ -170,7 +170,7 @@ fn a_zip_holds_the_files_their_modes_and_their_times() {
 }
 
 #[test]
-fn what_is_no_file_is_left_out_and_named() {
+fn entries_that_are_no_files_are_left_out_and_listed() {
     let scene = ArtifactScene::new();
     scene.write("file", "file");
     symlink("/etc/passwd", scene.workspace().join("out")).unwrap();
@@ -202,7 +202,7 @@ fn what_is_no_file_is_left_out_and_named() {
 }
 
 #[test]
-fn bounds_leave_out_what_is_beyond_and_no_more() {
+fn limits_leave_out_only_what_exceeds_them() {
     let scene = ArtifactScene::new();
     let noise: Vec<u8> = (0..1 << 20).map(|_| fastrand::u8(..)).collect();
     scene.write("a-small", "small");
@@ -246,7 +246,7 @@ fn bounds_leave_out_what_is_beyond_and_no_more() {
 }
 
 #[test]
-fn a_zip_cannot_grow_beyond_measure_when_it_is_unpacked() {
+fn unpacking_a_zip_is_limited() {
     let scene = ArtifactScene::new();
     scene.write("a-small", "small");
     let sparse = File::create(scene.workspace().join("b-sparse")).unwrap();

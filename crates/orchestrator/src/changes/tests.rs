@@ -38,7 +38,7 @@ impl ChangesScene {
             session: Some(SessionId::new(&now, 1)),
             ..Job::new(
                 JobId(Uuid::now_v7()),
-                "somebody".to_owned(),
+                "owner".to_owned(),
                 JobRequest {
                     input,
                     ..JobRequest::default()
@@ -166,7 +166,7 @@ fn lines(changes: &Changes) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn changes_are_told_file_by_file() {
+async fn changes_are_listed_file_by_file() {
     let scene = ChangesScene::with_input().await;
     scene.write("same", "same");
     scene.write("gone", "one\ntwo\n");
@@ -207,7 +207,7 @@ async fn changes_are_told_file_by_file() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_given_nothing_made_everything() {
+async fn without_an_input_every_file_was_created() {
     let scene = ChangesScene::new(None).await;
     assert_eq!(scene.changes().await, Changes::default());
     scene.write("a", "one\n");
@@ -229,7 +229,7 @@ async fn before_the_first_checkpoint_nothing_has_changed() {
 }
 
 #[tokio::test]
-async fn what_is_not_on_record_is_said() {
+async fn files_that_no_checkpoint_has_are_not_compared() {
     let scene = ChangesScene::with_input().await;
     scene.write("large", "large");
     scene

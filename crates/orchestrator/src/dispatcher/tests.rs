@@ -9,7 +9,7 @@ use crate::app::tests::test_server::{TestSite, scripted, within};
 use crate::app::{App, Caller};
 
 #[test]
-fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
+fn a_worker_that_exits_late_does_not_remove_the_next_claim() {
     within(async {
         let site = TestSite::new();
         let gate = site.scripts.add_gated("slow", [text("one"), text("two")]);
@@ -25,18 +25,18 @@ fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
         dispatcher.start(record().await).await.unwrap();
         gate.asked(1).await;
         // The first worker requeues the job. It has not been cleaned up yet.
-        parts.roster.find(id).unwrap().parked.cancel();
+        parts.running_jobs.find(id).unwrap().parked.cancel();
         let mut follower = app.follow(&caller, id, 0).await.unwrap();
         while record().await.state != JobState::Queued {
             follower.next().await.unwrap();
         }
         dispatcher.start(record().await).await.unwrap();
-        let second = parts.roster.find(id).unwrap();
+        let second = parts.running_jobs.find(id).unwrap();
         assert_eq!(second.epoch, 2);
         let first = dispatcher.workers.join_next_with_id().await.unwrap();
         dispatcher.clear(first).await;
 
-        let found = parts.roster.find(id).unwrap();
+        let found = parts.running_jobs.find(id).unwrap();
         assert!(Arc::ptr_eq(&found, &second));
         // It can still be interrupted and cancelled.
         gate.asked(2).await;
@@ -44,6 +44,6 @@ fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
         app.cancel(&caller, id).await.unwrap();
         let second = dispatcher.workers.join_next_with_id().await.unwrap();
         dispatcher.clear(second).await;
-        assert!(parts.roster.find(id).is_none());
+        assert!(parts.running_jobs.find(id).is_none());
     });
 }

@@ -20,7 +20,7 @@ use crate::http::range::requested_range;
 
 const PARTIAL_HEADER: HeaderName = HeaderName::from_static("hotcell-partial");
 
-/// Downloads the zip of a job's workspace; of a job that runs, as it is just now.
+/// Downloads the zip of a job's workspace. For a running job it has the current state.
 #[utoipa::path(
     get,
     path = "/v1/jobs/{id}/artifacts",
@@ -30,9 +30,9 @@ const PARTIAL_HEADER: HeaderName = HeaderName::from_static("hotcell-partial");
     responses(
         (status = OK, body = String, content_type = "application/zip", description = "The zip.", headers(("ETag" = Option<String>, description = "Of a published zip: its SHA-256."), ("Hotcell-Partial" = Option<String>, description = "`true` while the job runs."))),
         (status = PARTIAL_CONTENT, body = String, content_type = "application/zip", description = "The part of a published zip that `Range` asks for.", headers(("Content-Range" = String))),
-        (status = NOT_MODIFIED, description = "It is the one that the client has."),
+        (status = NOT_MODIFIED, description = "The client has this zip already."),
         (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, or it ended without a zip."),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not begun."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not started."),
     ),
 )]
 pub(crate) async fn download(
@@ -72,7 +72,7 @@ pub(crate) async fn download(
     responses(
         (status = OK, body = String, content_type = "application/zip", description = "The zip.", headers(("ETag" = Option<String>, description = "Its SHA-256."))),
         (status = PARTIAL_CONTENT, body = String, content_type = "application/zip", description = "The part that `Range` asks for.", headers(("Content-Range" = String))),
-        (status = NOT_MODIFIED, description = "It is the one that the client has."),
+        (status = NOT_MODIFIED, description = "The client has this zip already."),
         (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, or it ended without a zip."),
         (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended."),
     ),

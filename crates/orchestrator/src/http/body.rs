@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_drips_is_cut_and_one_that_flows_is_not() {
+    async fn a_slow_body_is_cut_off_and_a_steady_one_is_not() {
         let (second, limit) = (Duration::from_secs(1), 1 << 30);
         let begun = Instant::now();
         let slow = read(dripping(1_000, 1, second), limit).await;

@@ -16,7 +16,7 @@ use crate::http::problem::HttpProblem;
 use crate::http::submission::check_numbers;
 use crate::hub::{JobUpdate, TurnBoundary};
 
-/// A message, to a new job or to one that is there.
+/// A message to a new or an existing job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum ChatRequest {
@@ -24,7 +24,7 @@ pub(crate) enum ChatRequest {
     Next(NextMessage),
 }
 
-/// The next message to a job that is there, which keeps its options.
+/// The next message to an existing job, whose options stay.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NextMessage {
@@ -62,10 +62,10 @@ pub(crate) struct NewChat {
     webhook: Option<Webhook>,
 }
 
-/// Says something and hears what comes of it: server-sent events as a job has them.
+/// Sends a message and streams its turn as server-sent events.
 ///
-/// The first event is the job. The last is `end`, when the turn is over; the job waits for the next
-/// message.
+/// The first event is the job. The last is `end`, when the turn is over. The job then waits for the
+/// next message.
 #[utoipa::path(
     post,
     path = "/chat",
@@ -85,7 +85,7 @@ pub(crate) async fn chat(
             let accepted = app
                 .schedule(&caller, new.into_request()?, None, None)
                 .await?;
-            http.meters.scheduled();
+            http.metrics.scheduled();
             let turn = TurnFilter {
                 number: 1,
                 has_begun: true,
@@ -99,7 +99,7 @@ pub(crate) async fn chat(
             let job = app.job(&caller, id).await?;
             let is_idle = job.state.has_ended() || job.state == JobState::Waiting;
             let after = app.last_event(&caller, id).await?;
-            let job = app.say(&caller, id, message).await?;
+            let job = app.send_message(&caller, id, message).await?;
             let turn = TurnFilter {
                 number: job.messages,
                 has_begun: is_idle,

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_has_the_room_of_all_addresses() {
+    fn a_trusted_proxy_has_no_limit_per_address() {
         let proxy = "10.0.0.1".parse().unwrap();
         let connections = ConnectionTracker::new(LIMITS, vec![proxy]);
         let open: Vec<_> = (0..4)
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn known_ones_stay_and_count_only_in_all() {
+    fn known_connections_stay_and_count_only_in_total() {
         let connections = ConnectionTracker::new(LIMITS, Vec::new());
         let known: Vec<_> = (0..6)
             .map(|_| {

@@ -9,7 +9,7 @@ use crate::changes::{Changes, ChangesError, changes};
 use crate::http::extractors::{AuthenticatedCaller, JobPath};
 use crate::http::problem::HttpProblem;
 
-/// What the job has changed in its workspace since its start.
+/// Returns what the job has changed in its workspace since its start.
 #[utoipa::path(
     get,
     path = "/v1/jobs/{id}/diff",

@@ -39,7 +39,7 @@ const RETRY_PREAMBLE: &[u8] = b"retry: 1000\n\n";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventParameters {
-    /// Only events after this one; `Last-Event-ID` goes before it.
+    /// Only events after this one. `Last-Event-ID` has precedence.
     #[param(minimum = 0)]
     after: Option<i64>,
 }
@@ -53,15 +53,15 @@ pub(crate) struct EventHeaders {
     last_event_id: Option<i64>,
 }
 
-/// One of the events that are sent.
+/// A server-sent event.
 #[derive(ToSchema)]
 #[schema(as = ServerSentEvent)]
 #[allow(dead_code, reason = "it only describes what is written")]
 pub(crate) struct SentView {
     event: SentKind,
-    /// Place among the agent's lasting events; only those have one.
+    /// Sequence number of a persistent event of the agent; others have none.
     id: Option<String>,
-    /// JSON: a job, an event of the agent, or nothing.
+    /// JSON: a job, an event of the agent, or an empty object.
     data: String,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum SentKind {
 
 /// Follows a job: `job`, `agent` and `end` events.
 ///
-/// The data of `job` is a job, that of `agent` an event of the agent. Events that last have an id.
+/// The data of `job` is a job, that of `agent` an event of the agent. Persistent events have an id.
 /// When the job has ended, the last event is `end` and the stream closes.
 #[utoipa::path(
     get,
@@ -166,7 +166,7 @@ pub(crate) fn respond_with_updates<F: UpdateFilter>(
     let sse_stream = SseStream {
         follower,
         filter,
-        _reader: ReaderGauge::new(http.meters.readers()),
+        _reader: ReaderGauge::new(http.metrics.readers()),
         has_begun: false,
         is_over: false,
     };

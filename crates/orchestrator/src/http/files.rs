@@ -44,26 +44,26 @@ pub(crate) struct FileParameters {
     path: String,
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Folder)]
 pub(crate) struct FolderView {
     path: String,
     entries: Vec<Entry>,
-    /// Whether there are more.
+    /// Whether the folder has more entries.
     is_truncated: bool,
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = File)]
 pub(crate) struct FileView {
     path: String,
     bytes: u64,
     is_text: bool,
-    /// Whether there is more of it.
+    /// Whether the text is cut.
     is_truncated: bool,
-    /// The beginning of a text; other files have none.
+    /// The beginning of a text file; absent for other files.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
@@ -109,7 +109,7 @@ pub(crate) async fn list(
     Ok(Json(view.await?))
 }
 
-/// The beginning of a file of the workspace, if it is a text.
+/// Returns the beginning of a text file of the workspace.
 #[utoipa::path(
     get,
     path = "/v1/jobs/{id}/files/content",
@@ -150,7 +150,7 @@ pub(crate) async fn content(
     operation_id = "download_file",
     params(("id" = JobId, Path), FileParameters),
     responses(
-        (status = OK, body = String, content_type = "application/octet-stream", description = "Its bytes.", headers(("Content-Disposition" = String))),
+        (status = OK, body = String, content_type = "application/octet-stream", description = "The bytes of the file.", headers(("Content-Disposition" = String))),
         (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job or file."),
     ),
 )]
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_other_things() {
+    fn text_is_detected() {
         let check = |bytes: u64, beginning: &[u8], text: Option<&str>, is_truncated: bool| {
             let view = preview("a".to_owned(), bytes, beginning.to_vec());
             assert_eq!(

@@ -109,7 +109,8 @@ pub(crate) async fn apply(
         Ok(GuardDecision::Preflight(answer)) => answer,
         Err(problem) => {
             let response = problem.into_response();
-            http.ledger.refused(refused(response.status()), begun);
+            http.request_audit
+                .refused(refused(response.status()), begun);
             response
         }
     };
@@ -118,7 +119,7 @@ pub(crate) async fn apply(
     let status = response.status();
     let kind = response.extensions().get::<ProblemKind>();
     if kind.is_some_and(|kind| kind.is_store_failure()) {
-        http.meters.record_store_error();
+        http.metrics.record_store_error();
     }
     let headers = response.headers_mut();
     headers::add_defaults(headers);
@@ -134,7 +135,7 @@ pub(crate) async fn apply(
         HeaderValue::from_str(text).expect("an id is ASCII"),
     );
     let took = begun.elapsed();
-    http.meters.answered(route, &method, status, took);
+    http.metrics.answered(route, &method, status, took);
     tracing::debug!(
         request = %id,
         %method,
@@ -196,8 +197,8 @@ async fn admit(
     let caller = match token {
         None => None,
         Some(token) => {
-            let doorkeeper = &http.doorkeeper;
-            doorkeeper.caller(&http.app, token, client, now).await?
+            let authenticator = &http.authenticator;
+            authenticator.caller(&http.app, token, client, now).await?
         }
     };
     // A page may share its path with an action.
@@ -234,7 +235,7 @@ async fn admit(
             path: parts.uri.path().to_owned(),
         };
         noted = Some(match &caller {
-            Some(_) => AuditProgress::Begun(http.ledger.begin(asked).await?),
+            Some(_) => AuditProgress::Begun(http.request_audit.begin(asked).await?),
             None => AuditProgress::Unknown(asked),
         });
     }
@@ -309,10 +310,10 @@ async fn record_outcome(
         // Unauthenticated clients can cause any number of refusals, which are recorded in folded
         // form.
         AuditProgress::Unknown(_) if status.is_client_error() => {
-            http.ledger.refused(refused, Instant::now());
+            http.request_audit.refused(refused, Instant::now());
             return response;
         }
-        AuditProgress::Unknown(asked) => match http.ledger.begin(asked).await {
+        AuditProgress::Unknown(asked) => match http.request_audit.begin(asked).await {
             Ok(line) => line,
             Err(problem) => return problem.into_response(),
         },

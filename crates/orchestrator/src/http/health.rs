@@ -9,30 +9,30 @@ use crate::http::SharedHttp;
 use crate::http::extractors::AuthenticatedCaller;
 use crate::http::problem::{HttpProblem, ProblemDocument, ProblemKind};
 
-/// Whether the server is there.
+/// Whether the server is alive.
 #[utoipa::path(
     get,
     path = "/healthz",
     tag = "server",
     operation_id = "get_health",
-    responses((status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "It is.")),
+    responses((status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "The server is alive.")),
 )]
 pub(crate) async fn healthz() -> &'static str {
     "ok"
 }
 
-/// Whether the server takes work: its store can be written to, and it is not ending.
+/// Whether the server accepts jobs: its store is writable, and it is not shutting down.
 ///
-/// `ok`, and then one line that begins with `degraded: ` for each thing that makes jobs wait: they are
-/// taken, and done when it is over.
+/// `ok`, followed by one line that begins with `degraded: ` for each outage. During an outage jobs are
+/// accepted, and run when it is over.
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "server",
     operation_id = "get_readiness",
     responses(
-        (status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "It does."),
-        (status = SERVICE_UNAVAILABLE, body = ProblemDocument, content_type = "application/problem+json", description = "It does not."),
+        (status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "The server accepts jobs."),
+        (status = SERVICE_UNAVAILABLE, body = ProblemDocument, content_type = "application/problem+json", description = "The server does not accept jobs."),
     ),
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<String, HttpProblem> {
@@ -47,13 +47,13 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<String, HttpProblem
     }
 }
 
-/// The server's numbers, as Prometheus reads them. For admins.
+/// The server's metrics in the text format of Prometheus. For admins.
 #[utoipa::path(
     get,
     path = "/metrics",
     tag = "server",
     operation_id = "get_metrics",
-    responses((status = OK, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8", description = "The numbers.")),
+    responses((status = OK, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8", description = "The metrics.")),
 )]
 pub(crate) async fn metrics(
     State(http): State<SharedHttp>,
@@ -61,7 +61,7 @@ pub(crate) async fn metrics(
 ) -> Result<Response, HttpProblem> {
     caller.require_admin()?;
     let parked = http.app.parked().await.unwrap_or_default();
-    let text = http.meters.render(&http.app, &http.connections, parked);
+    let text = http.metrics.render(&http.app, &http.connections, parked);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -19,36 +19,36 @@ use crate::http::view::JobView;
 const DEFAULT_PAGE_SIZE: u32 = 50;
 const MAX_PAGE_SIZE: u32 = 200;
 
-/// Which jobs.
+/// Filters and the page.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParameters {
     status: Option<Status>,
-    /// Words of the task, found by how they begin.
+    /// Words of the task; a prefix of a word is enough.
     q: Option<String>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<JobId>,
     #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<u32>,
 }
 
-/// Some jobs, newest first.
+/// A page of jobs, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobList {
     jobs: Vec<JobView>,
-    /// For the page that follows; absent when there is none.
+    /// The cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<JobId>,
 }
 
-/// A form, with a zip perhaps: `request`, or its simple fields one by one.
+/// A form: `request` or its simple fields, and optionally a zip.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = JobForm)]
 #[allow(dead_code, reason = "it only describes the form")]
 pub(crate) struct FormView {
-    /// A job request in JSON; no field but `input` goes with it.
+    /// A job request in JSON. Only `input` may be sent with it.
     #[schema(nullable = false)]
     request: Option<JobRequest>,
     #[schema(
@@ -64,7 +64,7 @@ pub(crate) struct FormView {
     backend: Option<JobBackend>,
     #[schema(nullable = false)]
     require: Option<JobStrength>,
-    /// Hosts; the field may come many times.
+    /// Allowed hosts; the field can be repeated.
     #[schema(nullable = false)]
     network: Option<Vec<String>>,
     #[schema(nullable = false, minimum = 1)]
@@ -123,9 +123,9 @@ pub(crate) async fn list(
     params(IdempotencyParameters),
     request_body(content((JobRequest = "application/json"), (String = "text/plain"), (FormView = "multipart/form-data"))),
     responses(
-        (status = CREATED, body = JobView, description = "It is kept, and will be done.", headers(("Location" = String))),
-        (status = OK, body = JobView, description = "It was scheduled before under the same key.", headers(("Location" = String))),
-        (status = TOO_MANY_REQUESTS, description = "The queue is full, or requests come too fast.", body = ProblemDocument, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds."))),
+        (status = CREATED, body = JobView, description = "The job is stored and will be run.", headers(("Location" = String))),
+        (status = OK, body = JobView, description = "The job was already scheduled under the same idempotency key.", headers(("Location" = String))),
+        (status = TOO_MANY_REQUESTS, description = "The queue is full, or there are too many requests.", body = ProblemDocument, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds."))),
     ),
 )]
 pub(crate) async fn create(
@@ -133,8 +133,8 @@ pub(crate) async fn create(
     caller: AuthenticatedCaller,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), HttpProblem> {
-    let order = JobSubmission::read_any(&http.app, request).await?;
-    let accepted = order.place(&http, &caller).await?;
+    let submission = JobSubmission::read_any(&http.app, request).await?;
+    let accepted = submission.schedule(&http, &caller).await?;
     let view = JobView::from(http.app.job(&caller, accepted.id).await?);
     let status = if accepted.is_new {
         StatusCode::CREATED
@@ -159,16 +159,16 @@ pub(crate) async fn get(
     JobPath(id): JobPath,
 ) -> Result<Json<JobView>, HttpProblem> {
     let job = app.job(&caller, id).await?;
-    let walls = app.walls(&job).await?;
+    let sandbox = app.last_sandbox(&job).await?;
     let delivery = app.delivery(&job).await?;
     Ok(Json(
         JobView::from(job)
-            .with_sandbox(walls)
+            .with_sandbox(sandbox)
             .with_delivery(delivery),
     ))
 }
 
-/// Forgets a job that has ended, with its files and its session.
+/// Deletes a job that has ended, with its files and its session.
 #[utoipa::path(
     delete,
     path = "/v1/jobs/{id}",
@@ -176,8 +176,8 @@ pub(crate) async fn get(
     operation_id = "delete_job",
     params(("id" = JobId, Path)),
     responses(
-        (status = NO_CONTENT, description = "It is gone."),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It has not ended."),
+        (status = NO_CONTENT, description = "The job is deleted."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended."),
     ),
 )]
 pub(crate) async fn delete(
@@ -189,7 +189,7 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ends a job; what there is of its work is packed.
+/// Cancels a job. Its workspace is packed as it is.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/cancel",
@@ -197,8 +197,8 @@ pub(crate) async fn delete(
     operation_id = "cancel_job",
     params(("id" = JobId, Path)),
     responses(
-        (status = ACCEPTED, body = JobView, description = "It ends."),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It has ended already."),
+        (status = ACCEPTED, body = JobView, description = "The job is cancelled."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has already ended."),
     ),
 )]
 pub(crate) async fn cancel(
@@ -210,7 +210,7 @@ pub(crate) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
-/// Schedules the same task anew, as another job.
+/// Schedules the same request again, as a new job.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/retry",
@@ -219,7 +219,7 @@ pub(crate) async fn cancel(
     params(("id" = JobId, Path)),
     responses(
         (status = CREATED, body = JobView, description = "The new job.", headers(("Location" = String))),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It has not ended."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended."),
     ),
 )]
 pub(crate) async fn retry(
@@ -228,11 +228,11 @@ pub(crate) async fn retry(
     JobPath(id): JobPath,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), HttpProblem> {
     let job = http.app.retry(&caller, id).await?;
-    http.meters.scheduled();
+    http.metrics.scheduled();
     Ok(with_location(StatusCode::CREATED, job.into()))
 }
 
-/// Something to say to a job.
+/// A message to a job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessage {
@@ -244,7 +244,7 @@ pub(crate) struct NewMessage {
     text: String,
 }
 
-/// Says something to a job: it is its next turn. Wakes up a job that has ended.
+/// Sends a message to a job: its next turn. Requeues a job that has ended.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/messages",
@@ -252,19 +252,19 @@ pub(crate) struct NewMessage {
     operation_id = "say_to_job",
     params(("id" = JobId, Path)),
     request_body = NewMessage,
-    responses((status = ACCEPTED, body = JobView, description = "It will be heard.")),
+    responses((status = ACCEPTED, body = JobView, description = "The message is stored and will be a turn.")),
 )]
-pub(crate) async fn say(
+pub(crate) async fn send_message(
     State(app): State<App>,
     caller: AuthenticatedCaller,
     JobPath(id): JobPath,
     JsonBody(message): JsonBody<NewMessage>,
 ) -> Result<(StatusCode, Json<JobView>), HttpProblem> {
-    let job = app.say(&caller, id, message.text).await?;
+    let job = app.send_message(&caller, id, message.text).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
-/// Stops the turn that is under way; the job waits for a message.
+/// Stops the current turn. The job then waits for a message.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/interrupt",
@@ -272,8 +272,8 @@ pub(crate) async fn say(
     operation_id = "interrupt_job",
     params(("id" = JobId, Path)),
     responses(
-        (status = ACCEPTED, body = JobView, description = "It stops."),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "Nothing is under way."),
+        (status = ACCEPTED, body = JobView, description = "The turn is being stopped."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has no current turn."),
     ),
 )]
 pub(crate) async fn interrupt(

@@ -19,11 +19,11 @@ pub(crate) struct KeyList {
     keys: Vec<ApiKey>,
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewKey {
-    /// Whose it is to be.
+    /// The user of the key.
     #[schema(
         min_length = 1,
         max_length = 100,
@@ -31,7 +31,7 @@ pub(crate) struct NewKey {
     )]
     user: String,
     role: UserRole,
-    /// What it is for.
+    /// A note on what the key is used for.
     #[serde(default)]
     #[schema(
         max_length = 100,
@@ -40,15 +40,15 @@ pub(crate) struct NewKey {
     label: String,
 }
 
-/// A key that was made.
+/// A key that was created.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MadeKey {
     key: ApiKey,
-    /// The key itself. It is not shown again.
+    /// The secret token. It is not shown again.
     token: String,
 }
 
-/// Lists keys: all for an admin, their own for others.
+/// Lists keys: all for an admin, only their own for other users.
 #[utoipa::path(
     get,
     path = "/v1/keys",
@@ -64,7 +64,7 @@ pub(crate) async fn list(
     Ok(Json(KeyList { keys }))
 }
 
-/// Makes a key. Who is no admin makes them for themself.
+/// Creates a key. Users who are not admins can create only keys of their own.
 #[utoipa::path(
     post,
     path = "/v1/keys",
@@ -73,7 +73,7 @@ pub(crate) async fn list(
     request_body = NewKey,
     responses(
         (status = CREATED, body = MadeKey, description = "The key, with its token."),
-        (status = FORBIDDEN, body = ProblemDocument, content_type = "application/problem+json", description = "It is for somebody else, or for an admin."),
+        (status = FORBIDDEN, body = ProblemDocument, content_type = "application/problem+json", description = "Only an admin may create keys for other users, or keys of an admin."),
     ),
 )]
 pub(crate) async fn create(
@@ -99,7 +99,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Ends a key, and the logins that were made with it.
+/// Revokes a key, and ends the logins that were made with it.
 #[utoipa::path(
     delete,
     path = "/v1/keys/{id}",
@@ -107,9 +107,9 @@ pub(crate) async fn create(
     operation_id = "revoke_key",
     params(("id" = uuid::Uuid, Path)),
     responses(
-        (status = NO_CONTENT, description = "It works no more."),
-        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such key, for this caller."),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It was revoked before."),
+        (status = NO_CONTENT, description = "The key is revoked."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such key, or the caller may not see it."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The key was already revoked."),
     ),
 )]
 pub(crate) async fn revoke(
@@ -119,7 +119,7 @@ pub(crate) async fn revoke(
 ) -> Result<StatusCode, HttpProblem> {
     let revoked = http.app.revoke_key(&caller, id).await;
     // Also after a failure: the key may have been revoked.
-    http.doorkeeper.invalidate_key(id);
+    http.authenticator.invalidate_key(id);
     revoked?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -41,7 +41,7 @@ pub(crate) struct LoginRequest {
     request_body = LoginRequest,
     responses(
         (status = NO_CONTENT, description = "The cookie is set, for seven days.", headers(("Set-Cookie" = String))),
-        (status = UNAUTHORIZED, body = ProblemDocument, content_type = "application/problem+json", description = "The key is not known."),
+        (status = UNAUTHORIZED, body = ProblemDocument, content_type = "application/problem+json", description = "The key is unknown."),
     ),
 )]
 pub(crate) async fn log_in(
@@ -53,7 +53,7 @@ pub(crate) async fn log_in(
         JsonBody::from_request(request, &()).await?;
     let token = Credential::Key(&key);
     let caller = http
-        .doorkeeper
+        .authenticator
         .caller(&http.app, token, client, Instant::now())
         .await?
         .ok_or_else(wrong_key)?;
@@ -76,7 +76,7 @@ pub(crate) async fn log_in(
     path = "/v1/logout",
     tag = "keys",
     operation_id = "log_out",
-    responses((status = NO_CONTENT, description = "There is no login any more.", headers(("Set-Cookie" = String)))),
+    responses((status = NO_CONTENT, description = "The login has ended.", headers(("Set-Cookie" = String)))),
 )]
 pub(crate) async fn log_out(
     State(http): State<SharedHttp>,
@@ -86,7 +86,7 @@ pub(crate) async fn log_out(
         let ended = http.app.log_out(token).await;
         // Also after a failure: the login may have ended. An unknown token needs no invalidation.
         if !matches!(ended, Ok(false)) {
-            http.doorkeeper.invalidate_login(token);
+            http.authenticator.invalidate_login(token);
         }
         ended?;
     }
@@ -106,7 +106,7 @@ fn cookie(token: &str, seconds: i64) -> HeaderValue {
     value
 }
 
-/// Who asks, and what this server offers them.
+/// The caller, and what this server offers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Me {
     user: String,
@@ -114,21 +114,21 @@ pub(crate) struct Me {
     /// Whether every request needs a key.
     needs_key: bool,
     version: &'static str,
-    /// What is chosen where no model is named.
+    /// The model of jobs that name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     default_model: Option<String>,
     limits: Ceilings,
-    /// Which walls.
+    /// The sandbox backend.
     backend: &'static str,
-    /// How strong they must be at least: `none`, `namespaces`, `kernel` or `vm`.
+    /// Minimum strength of the walls: `none`, `namespaces`, `kernel` or `vm`.
     require: &'static str,
-    /// Seconds that a job may run.
+    /// Maximum run time of a job, in seconds.
     timeout: u64,
-    /// Bytes of a zip.
+    /// Maximum bytes of an uploaded zip.
     max_upload: u64,
 }
 
-/// What a job may use at most, and what it may use where it does not say.
+/// The maximum limits of a job, which are also the defaults.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Ceilings {
     memory: u64,
@@ -144,7 +144,7 @@ pub(crate) struct Ceilings {
     turns: Option<u32>,
 }
 
-/// Who asks, and what this server offers them.
+/// The caller, and what this server offers.
 #[utoipa::path(
     get,
     path = "/v1/me",

@@ -17,14 +17,14 @@ use crate::app::{App, AppError};
 use crate::http::extractors::{AuthenticatedCaller, JobPath, QueryParameters, non_negative};
 use crate::http::problem::HttpProblem;
 
-/// Which log.
+/// The log to read.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogName {
-    /// What happened, for people.
+    /// The human-readable log.
     #[default]
     Job,
-    /// What the sandbox did, one JSON object a line, hash-chained.
+    /// The audit log of the sandbox: one JSON object per line, hash-chained.
     Audit,
 }
 
@@ -34,12 +34,12 @@ pub(crate) enum LogName {
 pub(crate) struct LogParameters {
     #[param(inline)]
     name: Option<LogName>,
-    /// Only the last bytes; from the beginning of a character on.
+    /// Only the last bytes, from the start of a character.
     #[param(minimum = 0)]
     tail: Option<i64>,
 }
 
-/// A log of a job, as far as it goes.
+/// Returns a log of a job.
 #[utoipa::path(
     get,
     path = "/v1/jobs/{id}/logs",
@@ -89,8 +89,8 @@ async fn tail(mut file: File, most: Option<u64>) -> std::io::Result<(u64, Body)>
 }
 
 /// Number of bytes at this position that continue a UTF-8 character that starts earlier.
-async fn continuation_bytes(file: &mut File, place: u64) -> std::io::Result<u64> {
-    file.seek(SeekFrom::Start(place)).await?;
+async fn continuation_bytes(file: &mut File, offset: u64) -> std::io::Result<u64> {
+    file.seek(SeekFrom::Start(offset)).await?;
     let mut next = Vec::with_capacity(3);
     file.take(3).read_to_end(&mut next).await?;
     let within = next.iter().take_while(|byte| **byte & 0xC0 == 0x80);

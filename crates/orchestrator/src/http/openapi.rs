@@ -23,11 +23,11 @@ use crate::http::problem::MEDIA_TYPE;
             Errors are problem documents (RFC 9457)."
     ),
     tags(
-        (name = "jobs", description = "Tasks and their life."),
-        (name = "events", description = "What happens, as it happens."),
-        (name = "files", description = "What jobs leave behind."),
-        (name = "keys", description = "Who may ask."),
-        (name = "server", description = "The server itself."),
+        (name = "jobs", description = "Schedule and control jobs."),
+        (name = "events", description = "Live events of jobs."),
+        (name = "files", description = "Files, changes, logs and artifacts of jobs."),
+        (name = "keys", description = "API keys and logins."),
+        (name = "server", description = "Health, metrics and this document."),
     ),
 )]
 pub(crate) struct ApiDescription;
@@ -102,7 +102,7 @@ fn add_common(operation: &mut Operation, is_open: bool) {
     }
 }
 
-/// This description.
+/// Returns this document.
 #[utoipa::path(
     get,
     path = "/openapi.json",

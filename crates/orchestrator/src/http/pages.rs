@@ -56,7 +56,7 @@ async fn not_found(mut request: Request) -> Response {
     response
 }
 
-/// The page of a chat. It shares its address with talking in one, and so is described too.
+/// Returns the page of a chat.
 #[utoipa::path(
     get,
     path = "/chat",

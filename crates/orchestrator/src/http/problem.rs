@@ -188,20 +188,20 @@ impl ProblemKind {
     }
 }
 
-/// What a client reads.
+/// The document that a client receives.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemDocument {
-    /// A name that never changes, as an address.
+    /// A stable name of the kind of problem, as a path.
     #[schema(example = "/docs#problem-not-found")]
     r#type: String,
     title: &'static str,
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What is wrong here, in one line.
+    /// What is wrong with this request, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }

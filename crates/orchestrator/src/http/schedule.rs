@@ -13,7 +13,7 @@ use crate::http::problem::{HttpProblem, ProblemDocument};
 use crate::http::submission::{IdempotencyParameters, JobSubmission};
 use crate::http::view::StatusView;
 
-/// What became of a task.
+/// The scheduled job.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Scheduled)]
 pub(crate) struct ScheduledView {
@@ -22,7 +22,7 @@ pub(crate) struct ScheduledView {
 
 /// Schedules a task.
 ///
-/// With JSON everything about the job can be said; with plain text the body is the task.
+/// A JSON body is a job request; a plain text body is the task.
 #[utoipa::path(
     post,
     path = "/schedule",
@@ -31,8 +31,8 @@ pub(crate) struct ScheduledView {
     params(IdempotencyParameters),
     request_body(content((JobRequest = "application/json"), (String = "text/plain"))),
     responses(
-        (status = OK, description = "It is kept, and will be done.", body = ScheduledView),
-        (status = TOO_MANY_REQUESTS, description = "The queue is full, or requests come too fast.", body = ProblemDocument, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds."))),
+        (status = OK, description = "The job is stored and will be run.", body = ScheduledView),
+        (status = TOO_MANY_REQUESTS, description = "The queue is full, or there are too many requests.", body = ProblemDocument, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds."))),
     ),
 )]
 pub(crate) async fn schedule(
@@ -40,14 +40,14 @@ pub(crate) async fn schedule(
     caller: AuthenticatedCaller,
     request: Request,
 ) -> Result<Json<ScheduledView>, HttpProblem> {
-    let order = JobSubmission::read(request).await?;
-    let accepted = order.place(&http, &caller).await?;
+    let submission = JobSubmission::read(request).await?;
+    let accepted = submission.schedule(&http, &caller).await?;
     Ok(Json(ScheduledView {
         job_id: accepted.id,
     }))
 }
 
-/// The status of a job in few words.
+/// Gets the status of a job in a short form.
 #[utoipa::path(
     get,
     path = "/status/{id}",
@@ -56,7 +56,7 @@ pub(crate) async fn schedule(
     params(("id" = JobId, Path)),
     responses(
         (status = OK, body = StatusView, description = "The status."),
-        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, for this caller."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, or the caller may not see it."),
     ),
 )]
 pub(crate) async fn status(

@@ -18,7 +18,7 @@ const MAX_RESULTS: usize = 100;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SearchParameters {
-    /// Words of prompts, replies and titles, found by how they begin.
+    /// Words of prompts, replies and titles; a prefix of a word is enough.
     q: String,
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<usize>,
@@ -34,18 +34,18 @@ pub(crate) struct FoundList {
 #[schema(as = FoundJob)]
 pub(crate) struct FoundView {
     job: JobView,
-    /// The words among their neighbours.
+    /// The words with their context.
     excerpt: String,
 }
 
-/// Finds jobs by words that were said in them, by people or the model.
+/// Finds jobs by words in their prompts, replies and titles.
 #[utoipa::path(
     get,
     path = "/v1/search",
     tag = "jobs",
     operation_id = "search_jobs",
     params(SearchParameters),
-    responses((status = OK, body = FoundList, description = "What was found.")),
+    responses((status = OK, body = FoundList, description = "The jobs that were found.")),
 )]
 pub(crate) async fn search(
     State(app): State<App>,

@@ -83,7 +83,7 @@ impl JobSubmission {
         })
     }
 
-    pub(crate) async fn place(
+    pub(crate) async fn schedule(
         self,
         http: &SharedHttp,
         caller: &Caller,
@@ -105,7 +105,7 @@ impl JobSubmission {
             }
         })?;
         if accepted.is_new {
-            http.meters.scheduled();
+            http.metrics.scheduled();
         }
         // Removes the file unless it was taken over.
         drop(upload);
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_that_says_nothing_of_itself_is_guessed() {
+    fn a_body_without_a_media_type_is_detected() {
         let check = |body: &str, expect: Result<&str, ProblemKind>| {
             let found = parse_untyped(body.as_bytes()).map(|request| request.task);
             let found = found.map_err(|problem| problem.kind);

@@ -21,11 +21,11 @@ const MAX_ABRIDGED_CHARS: usize = 1_000;
 #[schema(as = Job)]
 pub(crate) struct JobView {
     id: JobId,
-    /// The user that it belongs to.
+    /// The user who scheduled it.
     owner: String,
     status: Status,
     state: StateName,
-    /// Why its task was not done.
+    /// Why the job failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<Failure>,
     task: String,
@@ -33,7 +33,7 @@ pub(crate) struct JobView {
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<JobBackend>,
-    /// How strong the walls must be.
+    /// Minimum strength of the walls.
     #[serde(skip_serializing_if = "Option::is_none")]
     require: Option<JobStrength>,
     limits: JobLimits,
@@ -45,7 +45,7 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<JobInput>,
     has_webhook: bool,
-    /// What became of the notice of its end; not in lists.
+    /// Delivery of the webhook; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook: Option<DeliveryView>,
     interactive: bool,
@@ -57,32 +57,32 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     ended: Option<Timestamp>,
-    /// For how long it ran, over all attempts.
+    /// Run time of all attempts.
     ran_seconds: f64,
-    /// The agent's session, from the first attempt on.
+    /// The agent's session; absent before the first attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     session: Option<protocol::SessionId>,
-    /// How many messages it has, the task among them.
+    /// Number of messages, including the task.
     messages: u32,
-    /// How often it was taken up.
+    /// Number of attempts: how often a worker has started it.
     attempts: u32,
-    /// How often the server died under it.
+    /// How often the server died while it ran.
     crashes: u32,
-    /// Why it waits though it was taken up before, while it is queued.
+    /// Why it was requeued; only while it is queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     parked: Option<Parked>,
     /// The address of `output.zip` when the job is complete, null otherwise.
     result: Option<String>,
-    /// The model's last words.
+    /// The text of the model's last reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// Task and answer are cut, as they are in lists when they are long.
+    /// Whether task or answer is cut. Lists cut long ones.
     is_abridged: bool,
     spending: Spending,
     #[serde(skip_serializing_if = "Option::is_none")]
     artifact: Option<ArtifactView>,
-    /// What is, or last was, around it; not in lists.
+    /// Its current or last sandbox; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<SandboxView>,
     links: Links,
@@ -102,14 +102,14 @@ pub(crate) struct SandboxView {
     network: Vec<String>,
 }
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = JobState)]
 pub(crate) enum StateName {
     Queued,
     Running,
-    /// For the next message.
+    /// Waiting for the next message.
     Waiting,
     Complete,
     Failed,
@@ -123,12 +123,12 @@ pub(crate) struct ArtifactView {
     files: u64,
     /// In hexadecimal.
     sha256: String,
-    /// What is not in it, with the reason; at most a hundred.
+    /// Entries that are not in the zip, with the reason; at most a hundred.
     left_out: Vec<LeftOut>,
     url: String,
 }
 
-/// Where more of a job is.
+/// Paths of related resources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Links {
     #[serde(rename = "self")]
@@ -259,7 +259,7 @@ fn artifact_url(id: JobId) -> String {
     format!("/v1/jobs/{id}/artifacts")
 }
 
-/// A job in few words.
+/// A short form of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = JobStatus)]
 pub(crate) struct StatusView {
@@ -269,16 +269,16 @@ pub(crate) struct StatusView {
     result: Option<String>,
     /// Why the task was not done, in one line; null unless the status is `error`.
     error: Option<String>,
-    /// The model's last words.
+    /// The text of the model's last reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// `error` in one word.
+    /// The kind of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<Cause>,
-    /// The zip of the project folder, once the job has ended with one.
+    /// The zip of the workspace, after the end of a job that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     artifact_url: Option<String>,
-    /// How many files are in it.
+    /// Number of files in the zip.
     #[serde(skip_serializing_if = "Option::is_none")]
     files: Option<u64>,
     #[schema(value_type = String, format = DateTime)]

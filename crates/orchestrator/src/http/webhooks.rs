@@ -14,12 +14,12 @@ use crate::app::App;
 use crate::http::extractors::{AuthenticatedCaller, JobPath};
 use crate::http::problem::{HttpProblem, ProblemDocument};
 
-/// What became of the notice to a job's webhook.
+/// The delivery of a job's webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = WebhookDelivery)]
 pub(crate) struct DeliveryView {
     state: DeliveryStateName,
-    /// How often it was tried, since it was last sent again.
+    /// Number of tries since the last request to deliver it again.
     tries: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -27,7 +27,7 @@ pub(crate) struct DeliveryView {
     /// Why the last try failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// When it is tried next.
+    /// Time of the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     next_try: Option<Timestamp>,
@@ -37,10 +37,10 @@ pub(crate) struct DeliveryView {
 #[serde(rename_all = "snake_case")]
 #[schema(as = WebhookState)]
 pub(crate) enum DeliveryStateName {
-    /// It is still to be delivered.
+    /// Not delivered yet; will be tried.
     Pending,
     Delivered,
-    /// It was given up.
+    /// All tries failed.
     Failed,
 }
 
@@ -61,7 +61,7 @@ impl From<DeliveryState> for DeliveryView {
     }
 }
 
-/// Tells the job's webhook of its end once more.
+/// Delivers the end of a job to its webhook again.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/webhook/redeliver",
@@ -69,8 +69,8 @@ impl From<DeliveryState> for DeliveryView {
     operation_id = "redeliver_webhook",
     params(("id" = JobId, Path)),
     responses(
-        (status = ACCEPTED, body = DeliveryView, description = "It is tried at once."),
-        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended, has no webhook, or is telling it already."),
+        (status = ACCEPTED, body = DeliveryView, description = "Delivery is tried at once."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended, has no webhook, or a delivery is in progress."),
     ),
 )]
 pub(crate) async fn redeliver(

@@ -17,9 +17,9 @@ const MAX_LAG_UPDATES: usize = 512;
 #[derive(Debug)]
 pub(crate) struct JobChannel {
     pub(super) id: JobId,
-    pub(super) rooms: Weak<JobChannels>,
-    live: Mutex<ChannelState>,
-    told: broadcast::Sender<JobUpdate>,
+    pub(super) channels: Weak<JobChannels>,
+    state: Mutex<ChannelState>,
+    sender: broadcast::Sender<JobUpdate>,
 }
 
 #[derive(Debug, Default)]
@@ -42,69 +42,69 @@ pub(crate) struct Subscription {
 }
 
 impl JobChannel {
-    pub(super) fn new(id: JobId, rooms: Weak<JobChannels>) -> Self {
+    pub(super) fn new(id: JobId, channels: Weak<JobChannels>) -> Self {
         Self {
             id,
-            rooms,
-            live: Mutex::default(),
-            told: broadcast::channel(MAX_LAG_UPDATES).0,
+            channels,
+            state: Mutex::default(),
+            sender: broadcast::channel(MAX_LAG_UPDATES).0,
         }
     }
 
     /// Starts after sequence number `seq`, the end of the session.
     pub(crate) fn begin(&self, seq: u64) {
-        let mut live = self.live();
-        live.seq = seq;
-        live.tail.clear();
+        let mut state = self.state();
+        state.seq = seq;
+        state.tail.clear();
     }
 
     pub(crate) fn join(self: &Arc<Self>) -> Subscription {
         // Hold the lock, so that nothing is published between the tail and the subscription.
-        let mut live = self.live();
+        let mut state = self.state();
         Subscription {
-            seq: live.seq,
-            tail: live.tail.updates(),
-            updates: self.told.subscribe(),
+            seq: state.seq,
+            tail: state.tail.updates(),
+            updates: self.sender.subscribe(),
             _channel: self.clone(),
         }
     }
 
     /// Publishes an event. A persistent event must already be in the store.
-    pub(crate) fn tell(&self, event: &Event) {
-        let mut live = self.live();
+    pub(crate) fn publish(&self, event: &Event) {
+        let mut state = self.state();
         match event.seq {
             Some(seq) => {
-                live.seq = seq;
-                live.tail.clear();
+                state.seq = seq;
+                state.tail.clear();
             }
-            None => live.tail.push(event),
+            None => state.tail.push(event),
         }
         // Skip the JSON if there are no receivers.
-        if self.told.receiver_count() > 0
-            && let Some(told) = JobUpdate::of_event(event)
+        if self.sender.receiver_count() > 0
+            && let Some(update) = JobUpdate::of_event(event)
         {
-            let _ = self.told.send(told);
+            let _ = self.sender.send(update);
         }
     }
 
     /// Publishes a job's record, unless a later one was published already.
-    pub(crate) fn tell_job(&self, job: &Job) {
-        let mut live = self.live();
-        if live.revision < Some(job.revision) {
-            live.revision = Some(job.revision);
-            let _ = self.told.send(JobUpdate::of_job(job.clone()));
+    pub(crate) fn publish_job(&self, job: &Job) {
+        let mut state = self.state();
+        if state.revision < Some(job.revision) {
+            state.revision = Some(job.revision);
+            let _ = self.sender.send(JobUpdate::of_job(job.clone()));
         }
     }
 
-    fn live(&self) -> MutexGuard<'_, ChannelState> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ChannelState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for JobChannel {
     fn drop(&mut self) {
-        if let Some(rooms) = self.rooms.upgrade() {
-            rooms.remove_dead(self.id);
+        if let Some(channels) = self.channels.upgrade() {
+            channels.remove_dead(self.id);
         }
     }
 }

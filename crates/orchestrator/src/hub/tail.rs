@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_one_thing_are_one_event() {
+    fn deltas_of_one_item_are_merged() {
         let check = |pieces: &[EventKind], expect: &[EventKind]| {
             let mut tail = DeltaTail::default();
             for piece in pieces {

@@ -26,7 +26,7 @@ fn job(input: Option<JobInput>) -> Job {
         revision: 1,
         ..Job::new(
             JobId(Uuid::now_v7()),
-            "somebody".to_owned(),
+            "owner".to_owned(),
             request,
             Timestamp::now(),
         )
@@ -101,7 +101,7 @@ async fn a_job_without_input_has_an_empty_workspace() {
 }
 
 #[tokio::test]
-async fn what_was_half_done_when_the_server_died_is_done_anew() {
+async fn input_that_was_half_prepared_at_a_crash_is_prepared_again() {
     let scene = InputScene::with_zip("zipfile.ZipFile(path, 'w').writestr('a', 'whole')");
     let partial = scene.folder.path().join("workspace.partial");
     fs::create_dir_all(partial.join("old")).unwrap();

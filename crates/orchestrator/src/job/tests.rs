@@ -96,17 +96,17 @@ fn a_change_is_possible_or_refused_by_the_state() {
 
     check(
         waiting(),
-        JobChange::GoOn { epoch: 1 },
+        JobChange::Resume { epoch: 1 },
         Ok(JobState::Running),
     );
     check(
         waiting(),
-        JobChange::GoOn { epoch: 2 },
+        JobChange::Resume { epoch: 2 },
         Err(ChangeRefused::Fenced),
     );
     check(
         vec![],
-        JobChange::GoOn { epoch: 0 },
+        JobChange::Resume { epoch: 0 },
         Err(ChangeRefused::NotClaimed),
     );
 
@@ -136,14 +136,14 @@ fn a_change_is_possible_or_refused_by_the_state() {
     check(waiting(), JobChange::Cancel, Err(ChangeRefused::Claimed));
     check(ended(), JobChange::Cancel, Err(ChangeRefused::Ended));
 
-    check(vec![], JobChange::Say, Ok(JobState::Queued));
-    check(running(), JobChange::Say, Ok(JobState::Running));
-    check(waiting(), JobChange::Say, Ok(JobState::Waiting));
-    check(ended(), JobChange::Say, Ok(JobState::Queued));
+    check(vec![], JobChange::AddMessage, Ok(JobState::Queued));
+    check(running(), JobChange::AddMessage, Ok(JobState::Running));
+    check(waiting(), JobChange::AddMessage, Ok(JobState::Waiting));
+    check(ended(), JobChange::AddMessage, Ok(JobState::Queued));
 }
 
 #[test]
-fn a_job_under_which_the_server_always_dies_is_given_up() {
+fn a_job_fails_after_too_many_crashes() {
     let mut job = new_job();
     for _ in 1..MAX_CRASHES {
         job = transition(&job, claim(), NOW).unwrap();
@@ -158,7 +158,7 @@ fn a_job_under_which_the_server_always_dies_is_given_up() {
     assert_eq!(failure.cause, Cause::Crashes);
     assert!(job.ended.is_some());
     // A message resets the crash count.
-    job = transition(&job, JobChange::Say, NOW).unwrap();
+    job = transition(&job, JobChange::AddMessage, NOW).unwrap();
     job = transition(&job, claim(), NOW).unwrap();
     job = transition(&job, JobChange::Crash, NOW).unwrap();
     assert_eq!(job.state, JobState::Queued);
@@ -177,10 +177,10 @@ fn any_change() -> impl Strategy<Value = JobChange> {
             .prop_map(|(epoch, ran_millis)| JobChange::Park { epoch, ran_millis, parked: None }),
         2 => (epoch.clone(), 0..99u64)
             .prop_map(|(epoch, ran_millis)| JobChange::Wait { epoch, ran_millis }),
-        2 => epoch.clone().prop_map(|epoch| JobChange::GoOn { epoch }),
+        2 => epoch.clone().prop_map(|epoch| JobChange::Resume { epoch }),
         4 => (epoch, end).prop_map(|(epoch, end)| finish(epoch, end)),
         1 => Just(JobChange::Cancel),
-        2 => Just(JobChange::Say),
+        2 => Just(JobChange::AddMessage),
     ]
 }
 
@@ -188,15 +188,17 @@ fn epoch_of(change: &JobChange) -> Option<u32> {
     match change {
         JobChange::Park { epoch, .. }
         | JobChange::Wait { epoch, .. }
-        | JobChange::GoOn { epoch } => Some(*epoch),
+        | JobChange::Resume { epoch } => Some(*epoch),
         JobChange::Finish(finish) => Some(finish.epoch),
-        JobChange::Claim { .. } | JobChange::Crash | JobChange::Cancel | JobChange::Say => None,
+        JobChange::Claim { .. } | JobChange::Crash | JobChange::Cancel | JobChange::AddMessage => {
+            None
+        }
     }
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_a_life_stays_a_life(
+    fn any_changes_keep_the_invariants(
         changes in proptest::collection::vec(any_change(), 0..60)
     ) {
         let mut job = new_job();
@@ -211,7 +213,7 @@ proptest! {
             prop_assert_eq!(next.epoch > job.epoch, matches!(change, JobChange::Claim { .. }));
             prop_assert!(next.ran_millis >= job.ran_millis);
             prop_assert!(next.messages >= job.messages);
-            prop_assert_eq!(next.messages > job.messages, change == JobChange::Say);
+            prop_assert_eq!(next.messages > job.messages, change == JobChange::AddMessage);
             prop_assert_eq!(next.ended.is_some(), next.state.has_ended());
             if job.session.is_some() {
                 prop_assert_eq!(&next.session, &job.session);
@@ -221,7 +223,7 @@ proptest! {
                 prop_assert!(next.session.is_some() && next.started.is_some());
             }
             if job.state.has_ended() {
-                prop_assert_eq!(&change, &JobChange::Say, "only words change what has ended");
+                prop_assert_eq!(&change, &JobChange::AddMessage, "only words change what has ended");
                 prop_assert_eq!(&next.state, &JobState::Queued);
             }
             if let Some(epoch) = epoch_of(&change) {
@@ -237,7 +239,7 @@ proptest! {
 }
 
 #[test]
-fn every_cause_is_explained_to_operators() {
+fn every_cause_is_documented() {
     let schema = <Cause as utoipa::PartialSchema>::schema();
     let schema = serde_json::to_value(schema).unwrap();
     let causes = schema["enum"].as_array().unwrap();

@@ -44,14 +44,14 @@ struct ClockState {
 }
 
 impl AgeClock {
-    pub(super) async fn open(keeper: &RetentionTask) -> Self {
-        let path = keeper.data.join(CLOCK_FILE);
+    pub(super) async fn open(task: &RetentionTask) -> Self {
+        let path = task.data.join(CLOCK_FILE);
         let file = path.clone();
         let known = run_blocking(move || Ok(read(&file))).await.ok().flatten();
         let known = match known {
             Some(known) => known,
             None => ClockState {
-                last: last_activity(keeper).await.unwrap_or_else(Timestamp::now),
+                last: last_activity(task).await.unwrap_or_else(Timestamp::now),
                 doubted_for: None,
             },
         };
@@ -110,9 +110,9 @@ impl ClockState {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace();
-        let last = words.next()?.parse().ok()?;
-        let doubted_for = match words.next() {
+        let mut fields = text.split_whitespace();
+        let last = fields.next()?.parse().ok()?;
+        let doubted_for = match fields.next() {
             None => None,
             Some(seconds) => Some(Duration::from_secs(seconds.parse().ok()?)),
         };
@@ -125,12 +125,12 @@ fn read(path: &Path) -> Option<ClockState> {
 }
 
 /// The time of the newest job's last change.
-async fn last_activity(keeper: &RetentionTask) -> Option<Timestamp> {
+async fn last_activity(task: &RetentionTask) -> Option<Timestamp> {
     let query = JobQuery {
         limit: 1,
         ..JobQuery::default()
     };
-    let newest: Job = keeper.jobs.list(&query).await.ok()?.into_iter().next()?;
+    let newest: Job = task.jobs.list(&query).await.ok()?.into_iter().next()?;
     [Some(newest.created), newest.started, newest.ended]
         .into_iter()
         .flatten()
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumped_is_believed_after_a_day() {
+    fn a_jumped_clock_is_trusted_after_a_day() {
         let start = known("2026-01-01T00:00:00Z", None);
         // It advances, is set back, or the server was off for a while.
         for wall in [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_read_as_it_was_written() {
+    fn a_stored_clock_is_read_back() {
         for known in [
             known("2026-01-01T00:00:00Z", None),
             known("2026-01-01T00:00:00Z", Some(HOUR)),

@@ -18,7 +18,7 @@ static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 struct RetentionScene {
     data: TempDir,
-    keeper: RetentionTask,
+    task: RetentionTask,
     now: Timestamp,
 }
 
@@ -27,7 +27,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 impl RetentionScene {
     async fn new(days: u64, size: u64) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let keeper = RetentionTask {
+        let task = RetentionTask {
             jobs: JobStore::open(data.path()).await.unwrap(),
             store: SessionStore::open(data.path()).await.unwrap(),
             data: data.path().to_path_buf(),
@@ -38,7 +38,7 @@ impl RetentionScene {
         };
         Self {
             data,
-            keeper,
+            task,
             now: Timestamp::now(),
         }
     }
@@ -48,7 +48,7 @@ impl RetentionScene {
     async fn job(&self, ended: Option<i32>, bytes: usize) -> Job {
         let now = self.now.to_zoned(jiff::tz::TimeZone::UTC).datetime();
         let session = SessionId::new(&now, SESSIONS.fetch_add(1, Ordering::Relaxed));
-        let mut journal = self.keeper.store.begin(session.clone()).await.unwrap();
+        let mut journal = self.task.store.begin(session.clone()).await.unwrap();
         let started = EventKind::SessionStarted {
             release: "1".to_owned(),
             workspace: "/w".to_owned(),
@@ -69,7 +69,7 @@ impl RetentionScene {
             session: Some(session),
             ..Job::new(
                 JobId(Uuid::now_v7()),
-                "somebody".to_owned(),
+                "owner".to_owned(),
                 JobRequest {
                     task: "task".to_owned(),
                     ..JobRequest::default()
@@ -83,15 +83,15 @@ impl RetentionScene {
             session: None,
             ..job.clone()
         };
-        self.keeper.jobs.schedule(begun, None).await.unwrap();
+        self.task.jobs.schedule(begun, None).await.unwrap();
         let changed = self
-            .keeper
+            .task
             .jobs
             .change(job.clone(), Default::default())
             .await
             .unwrap();
         let store::jobs::ChangeResult::Saved(job) = changed else {
-            panic!("nobody else changes it");
+            panic!("there is no other writer");
         };
         let workspace = self.folder(&job).workspace();
         fs::create_dir_all(&workspace).unwrap();
@@ -105,9 +105,9 @@ impl RetentionScene {
 
     /// Whether a job exists; it must be complete or completely gone.
     async fn has(&self, job: &Job) -> bool {
-        let record = self.keeper.jobs.job(job.id).await.unwrap().is_some();
+        let record = self.task.jobs.job(job.id).await.unwrap().is_some();
         let session = self
-            .keeper
+            .task
             .store
             .summary(job.session.as_ref().unwrap())
             .await
@@ -118,12 +118,12 @@ impl RetentionScene {
     }
 
     async fn round(&self) -> u64 {
-        self.keeper.round(self.now).await.unwrap().forgotten
+        self.task.round(self.now).await.unwrap().deleted
     }
 }
 
 #[tokio::test]
-async fn jobs_that_ended_long_ago_are_forgotten_with_all_they_had() {
+async fn expired_jobs_are_deleted_with_all_their_data() {
     let scene = RetentionScene::new(30, u64::MAX).await;
     let (old, older) = (scene.job(Some(31), 1).await, scene.job(Some(400), 1).await);
     let (young, active) = (scene.job(Some(29), 1).await, scene.job(None, 1).await);
@@ -168,20 +168,13 @@ async fn when_all_are_too_large_the_longest_ended_go_first() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_swept() {
+async fn leftovers_of_a_crash_are_removed() {
     let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1).await;
     let folder = scene.folder(&job);
     // The server died right after the record was deleted.
     orphans::mark(&folder, job.session.as_ref()).unwrap();
-    assert!(
-        scene
-            .keeper
-            .jobs
-            .forget(job.id, job.revision)
-            .await
-            .unwrap()
-    );
+    assert!(scene.task.jobs.forget(job.id, job.revision).await.unwrap());
     // And while other files were created: they may still become jobs.
     let fresh = JobFolder::new(scene.data.path(), JobId(Uuid::now_v7()));
     fs::create_dir_all(fresh.workspace()).unwrap();
@@ -195,13 +188,13 @@ async fn what_a_crash_left_is_swept() {
     assert!(fresh.path().exists() && uploads.join("fresh.zip").exists());
     // Two hours later they are stale.
     let later = scene.now + SignedDuration::from_hours(2);
-    assert_eq!(scene.keeper.round(later).await.unwrap().forgotten, 0);
+    assert_eq!(scene.task.round(later).await.unwrap().deleted, 0);
     assert!(!fresh.path().exists() && !uploads.join("fresh.zip").exists());
     assert!(strange.exists());
 }
 
 #[tokio::test]
-async fn a_job_that_was_woken_up_meanwhile_stays() {
+async fn a_job_that_was_requeued_meanwhile_stays() {
     let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(60), 1).await;
     let woken = Job {
@@ -210,15 +203,15 @@ async fn a_job_that_was_woken_up_meanwhile_stays() {
         ..job.clone()
     };
     scene
-        .keeper
+        .task
         .jobs
         .change(woken, Default::default())
         .await
         .unwrap();
     let RetentionTask {
         jobs, store, data, ..
-    } = &scene.keeper;
-    assert!(!forget(jobs, store, data, &job).await.unwrap());
+    } = &scene.task;
+    assert!(!delete_job(jobs, store, data, &job).await.unwrap());
     assert_eq!(scene.round().await, 0);
     assert!(scene.has(&job).await);
 }
@@ -227,7 +220,7 @@ async fn a_job_that_was_woken_up_meanwhile_stays() {
 async fn a_job_is_measured_once_for_each_end() {
     let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1 << 20).await;
-    let measure = async |job: &Job| scene.keeper.measure(job).await.unwrap();
+    let measure = async |job: &Job| scene.task.measure(job).await.unwrap();
     let once = measure(&job).await;
     assert!((1 << 20..2 << 20).contains(&once), "{once}");
     let more = scene.folder(&job).workspace().join("more");
@@ -250,8 +243,8 @@ async fn a_job_is_measured_once_for_each_end() {
 async fn outputs_and_checkpoints_of_a_session_count() {
     let scene = RetentionScene::new(365, 5 << 20).await;
     let (old, young) = (scene.job(Some(2), 1).await, scene.job(Some(1), 1).await);
-    let store = &scene.keeper.store;
-    let before = scene.keeper.measure(&old).await.unwrap();
+    let store = &scene.task.store;
+    let before = scene.task.measure(&old).await.unwrap();
     assert_eq!(scene.round().await, 0);
     let output = vec![b'a'; 3 << 20];
     let session = old.session.as_ref().unwrap();
@@ -280,7 +273,7 @@ async fn outputs_and_checkpoints_of_a_session_count() {
     store.put_contents(vec![(hash, bytes)]).await.unwrap();
     let saved = store.save_checkpoint(session, 1, &[file], 1 << 30).await;
     saved.unwrap();
-    let after = scene.keeper.measure(&old).await.unwrap();
+    let after = scene.task.measure(&old).await.unwrap();
     assert!(after >= before + (6 << 20), "{before} {after}");
     assert_eq!(scene.round().await, 1);
     assert!(!scene.has(&old).await);
@@ -293,33 +286,33 @@ async fn a_job_that_ends_above_the_size_begins_a_round() {
     let old = scene.job(Some(1), 1 << 20).await;
     let (ended, ends) = mpsc::channel(8);
     let end = CancellationToken::new();
-    let running = tokio::spawn(run(scene.keeper.clone(), ends, end.clone()));
+    let running = tokio::spawn(run(scene.task.clone(), ends, end.clone()));
     let new = scene.job(Some(0), 1 << 20).await;
     ended.send(new.id).await.unwrap();
-    while scene.keeper.jobs.job(old.id).await.unwrap().is_some() {
+    while scene.task.jobs.job(old.id).await.unwrap().is_some() {
         tokio::task::yield_now().await;
     }
-    assert!(scene.keeper.jobs.job(new.id).await.unwrap().is_some());
+    assert!(scene.task.jobs.job(new.id).await.unwrap().is_some());
     end.cancel();
     running.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_clock_that_jumped_at_the_start_forgets_nothing() {
+async fn a_clock_that_jumped_before_the_start_deletes_nothing() {
     let scene = RetentionScene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1).await;
     let jumped = scene.now + DAY * 60;
     for _ in 0..2 {
         // Restarts.
-        let mut calendar = AgeClock::open(&scene.keeper).await;
-        let now = calendar.now(jumped).await;
-        assert_eq!(scene.keeper.round(now).await.unwrap().forgotten, 0);
+        let mut age_clock = AgeClock::open(&scene.task).await;
+        let now = age_clock.now(jumped).await;
+        assert_eq!(scene.task.round(now).await.unwrap().deleted, 0);
     }
     assert!(scene.has(&job).await);
-    let mut calendar = AgeClock::open(&scene.keeper).await;
-    assert!(calendar.now(scene.now).await >= scene.now);
+    let mut age_clock = AgeClock::open(&scene.task).await;
+    assert!(age_clock.now(scene.now).await >= scene.now);
     // Without the jump the job would be deleted.
-    assert_eq!(scene.keeper.round(jumped).await.unwrap().forgotten, 1);
+    assert_eq!(scene.task.round(jumped).await.unwrap().deleted, 1);
 }
 
 #[tokio::test]
@@ -328,9 +321,9 @@ async fn rounds_end_when_the_server_does() {
     let old = scene.job(Some(31), 1).await;
     let (_ended, ends) = mpsc::channel(8);
     let end = CancellationToken::new();
-    let running = tokio::spawn(run(scene.keeper.clone(), ends, end.clone()));
+    let running = tokio::spawn(run(scene.task.clone(), ends, end.clone()));
     // The first round starts at once.
-    while scene.keeper.jobs.job(old.id).await.unwrap().is_some() {
+    while scene.task.jobs.job(old.id).await.unwrap().is_some() {
         tokio::task::yield_now().await;
     }
     end.cancel();

@@ -45,7 +45,7 @@ fn nest(top: &Path, levels: usize) {
 }
 
 #[test]
-fn a_list_says_what_is_there_and_every_file_in_it_can_be_asked_for() {
+fn every_file_in_a_list_can_be_read() {
     let home = folder();
     fs::create_dir(home.path().join("sub")).unwrap();
     fs::write(home.path().join("sub/100%25"), "percent").unwrap();
@@ -170,7 +170,7 @@ fn kernels_with_and_without_the_one_call_refuse_the_same() {
 }
 
 #[test]
-fn a_walk_has_an_order_a_bound_and_no_fear_of_depth() {
+fn a_walk_is_ordered_bounded_and_deep() {
     let home = folder();
     for path in ["b/y", "b/x", "a", "c", "b/z/deep", "empty/"] {
         let path = home.path().join(path);

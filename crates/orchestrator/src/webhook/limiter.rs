@@ -146,49 +146,49 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_owner_and_a_host_have_their_share() {
-        let mut lanes = DeliveryLimiter::default();
+        let mut limiter = DeliveryLimiter::default();
         let now = Instant::now();
         let one = at("ann", "one.example");
         for _ in 0..MAX_PER_OWNER {
             assert_eq!(
-                lanes.admit(&one, now),
+                limiter.admit(&one, now),
                 DeliveryDecision::Try(DELIVERY_TIMEOUT)
             );
         }
-        assert_eq!(lanes.admit(&one, now), DeliveryDecision::Wait);
+        assert_eq!(limiter.admit(&one, now), DeliveryDecision::Wait);
         assert_eq!(
-            lanes.admit(&at("ann", "two.example"), now),
+            limiter.admit(&at("ann", "two.example"), now),
             DeliveryDecision::Wait
         );
         // Other owners continue, up to the limit of the host.
         for _ in MAX_PER_OWNER..MAX_PER_HOST {
-            let other = lanes.admit(&at("ben", "one.example"), now);
+            let other = limiter.admit(&at("ben", "one.example"), now);
             assert_eq!(other, DeliveryDecision::Try(DELIVERY_TIMEOUT));
         }
-        let full = lanes.admit(&at("cleo", "one.example"), now);
+        let full = limiter.admit(&at("cleo", "one.example"), now);
         assert_eq!(full, DeliveryDecision::Wait);
-        let free = lanes.admit(&at("cleo", "two.example"), now);
+        let free = limiter.admit(&at("cleo", "two.example"), now);
         assert_eq!(free, DeliveryDecision::Try(DELIVERY_TIMEOUT));
-        lanes.ended(&one, false, Duration::ZERO);
+        limiter.ended(&one, false, Duration::ZERO);
         assert_eq!(
-            lanes.admit(&one, now),
+            limiter.admit(&one, now),
             DeliveryDecision::Try(DELIVERY_TIMEOUT)
         );
-        let other_port = lanes.admit(&at("cleo", "one.example:8443"), now);
+        let other_port = limiter.admit(&at("cleo", "one.example:8443"), now);
         assert_eq!(other_port, DeliveryDecision::Try(DELIVERY_TIMEOUT));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_endpoint_that_does_not_answer_gets_less_time_and_then_a_rest() {
-        let mut lanes = DeliveryLimiter::default();
+        let mut limiter = DeliveryLimiter::default();
         let dead = at("ann", "dead.example");
         let mut timeouts = Vec::new();
         for _ in 0..MAX_SLOW_FAILURES {
-            let DeliveryDecision::Try(timeout) = lanes.admit(&dead, Instant::now()) else {
+            let DeliveryDecision::Try(timeout) = limiter.admit(&dead, Instant::now()) else {
                 panic!("expected a try");
             };
             timeouts.push(timeout);
-            lanes.ended(&dead, true, timeout);
+            limiter.ended(&dead, true, timeout);
         }
         assert_eq!(
             timeouts,
@@ -198,28 +198,28 @@ mod tests {
                 SHORT_DELIVERY_TIMEOUT
             ]
         );
-        assert_eq!(lanes.admit(&dead, Instant::now()), DeliveryDecision::Skip);
+        assert_eq!(limiter.admit(&dead, Instant::now()), DeliveryDecision::Skip);
         // Other owners of the host are not affected, nor are other hosts of the owner.
-        let other = lanes.admit(&at("ben", "dead.example"), Instant::now());
+        let other = limiter.admit(&at("ben", "dead.example"), Instant::now());
         assert_eq!(other, DeliveryDecision::Try(DELIVERY_TIMEOUT));
         // A single request probes the endpoint.
         tokio::time::advance(SKIP_TIME).await;
-        let probe = lanes.admit(&dead, Instant::now());
+        let probe = limiter.admit(&dead, Instant::now());
         assert_eq!(probe, DeliveryDecision::Try(SHORT_DELIVERY_TIMEOUT));
-        assert_eq!(lanes.admit(&dead, Instant::now()), DeliveryDecision::Wait);
-        lanes.ended(&dead, true, SHORT_DELIVERY_TIMEOUT);
-        assert_eq!(lanes.admit(&dead, Instant::now()), DeliveryDecision::Skip);
+        assert_eq!(limiter.admit(&dead, Instant::now()), DeliveryDecision::Wait);
+        limiter.ended(&dead, true, SHORT_DELIVERY_TIMEOUT);
+        assert_eq!(limiter.admit(&dead, Instant::now()), DeliveryDecision::Skip);
         tokio::time::advance(SKIP_TIME).await;
-        assert_eq!(lanes.admit(&dead, Instant::now()), probe);
-        lanes.ended(&dead, false, Duration::ZERO);
+        assert_eq!(limiter.admit(&dead, Instant::now()), probe);
+        limiter.ended(&dead, false, Duration::ZERO);
         assert_eq!(
-            lanes.admit(&dead, Instant::now()),
+            limiter.admit(&dead, Instant::now()),
             DeliveryDecision::Try(DELIVERY_TIMEOUT)
         );
         // A quick failure does not count as slow.
-        lanes.ended(&dead, true, Duration::ZERO);
+        limiter.ended(&dead, true, Duration::ZERO);
         assert_eq!(
-            lanes.admit(&dead, Instant::now()),
+            limiter.admit(&dead, Instant::now()),
             DeliveryDecision::Try(DELIVERY_TIMEOUT)
         );
     }

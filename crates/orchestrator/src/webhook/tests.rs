@@ -28,7 +28,7 @@ struct ReceivedRequest {
 /// A server that answers each request with the next of these responses, and repeats the last one.
 struct WebhookServer {
     url: String,
-    heard: mpsc::UnboundedReceiver<ReceivedRequest>,
+    received: mpsc::UnboundedReceiver<ReceivedRequest>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -39,7 +39,7 @@ impl WebhookServer {
             "http://{}/hook?token=hidden",
             listener.local_addr().unwrap()
         );
-        let (sender, heard) = mpsc::unbounded_channel();
+        let (sender, received) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let mut number = 0;
             while let Ok((stream, _)) = listener.accept().await {
@@ -66,7 +66,11 @@ impl WebhookServer {
                 let _ = sender.send(ReceivedRequest { headers, body });
             }
         });
-        Self { url, heard, task }
+        Self {
+            url,
+            received,
+            task,
+        }
     }
 }
 
@@ -94,7 +98,7 @@ impl WebhookScene {
 
     /// An ended job with a due delivery.
     async fn end_job(&self, url: &str, secret: Option<&str>, body: &str) -> JobId {
-        self.end_job_of("somebody", url, secret, body).await
+        self.end_job_of("owner", url, secret, body).await
     }
 
     async fn end_job_of(&self, owner: &str, url: &str, secret: Option<&str>, body: &str) -> JobId {
@@ -134,7 +138,7 @@ impl WebhookScene {
 }
 
 #[tokio::test]
-async fn a_webhook_is_told_once_and_can_check_who_tells() {
+async fn a_webhook_is_delivered_once_and_signed() {
     let scene = WebhookScene::new().await;
     let mut listener = WebhookServer::start(&["204 No Content"]).await;
     let (wake, end) = (Arc::new(Notify::new()), CancellationToken::new());
@@ -148,29 +152,29 @@ async fn a_webhook_is_told_once_and_can_check_who_tells() {
         .end_job(&listener.url, Some("secret"), r#"{"event":"job.ended"}"#)
         .await;
     wake.notify_one();
-    let heard = listener.heard.recv().await.unwrap();
-    assert_eq!(heard.body, r#"{"event":"job.ended"}"#);
-    assert_eq!(heard.headers["content-type"], "application/json");
-    assert_eq!(heard.headers["hotcell-event"], "job.ended");
-    assert_eq!(heard.headers["hotcell-delivery"], "1");
+    let received = listener.received.recv().await.unwrap();
+    assert_eq!(received.body, r#"{"event":"job.ended"}"#);
+    assert_eq!(received.headers["content-type"], "application/json");
+    assert_eq!(received.headers["hotcell-event"], "job.ended");
+    assert_eq!(received.headers["hotcell-delivery"], "1");
     // The output of `printf … | openssl dgst -sha256 -hmac secret`.
     let signature = "4b390091f51dfc429416a3a25662f9c3f7884bba93466f1020ac2766f1a4d51e";
     assert_eq!(
-        heard.headers["hotcell-signature"],
+        received.headers["hotcell-signature"],
         format!("sha256={signature}")
     );
     scene.end_job(&listener.url, None, "second").await;
     wake.notify_one();
-    let heard = listener.heard.recv().await.unwrap();
-    assert_eq!(heard.body, "second");
-    assert!(!heard.headers.contains_key("hotcell-signature"));
+    let received = listener.received.recv().await.unwrap();
+    assert_eq!(received.body, "second");
+    assert!(!received.headers.contains_key("hotcell-signature"));
     end.cancel();
     deliverer.await.unwrap();
-    assert!(listener.heard.try_recv().is_err());
+    assert!(listener.received.try_recv().is_err());
 }
 
 #[test]
-fn signatures_are_those_of_everybody_else() {
+fn signatures_are_standard_hmac() {
     for (secret, body) in [
         ("key", "The quick brown fox jumps over the lazy dog"),
         ("", ""),
@@ -213,7 +217,7 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
         let before = Timestamp::now();
         try_once(&scene, true).await;
         let after = Timestamp::now();
-        listener.heard.recv().await.unwrap();
+        listener.received.recv().await.unwrap();
         let wait = SignedDuration::try_from(wait).unwrap();
         assert!(scene.due(before).await.is_empty());
         let next = scene.jobs.next_delivery_due(before).await.unwrap().unwrap();
@@ -222,8 +226,8 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
     // Delivered: nothing is left.
     try_once(&scene, true).await;
     assert!(scene.due(Timestamp::MAX).await.is_empty());
-    assert!(listener.heard.recv().await.is_some());
-    assert!(listener.heard.try_recv().is_err());
+    assert!(listener.received.recv().await.is_some());
+    assert!(listener.received.try_recv().is_err());
     // Connections are refused, five times and once more.
     drop(listener);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -239,8 +243,10 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn the_servers_own_public_address_is_not_told() {
-    if !own_network::enter_or_rerun("webhook::tests::the_servers_own_public_address_is_not_told") {
+async fn the_servers_own_public_address_gets_no_webhook() {
+    if !own_network::enter_or_rerun(
+        "webhook::tests::the_servers_own_public_address_gets_no_webhook",
+    ) {
         return;
     }
     for own in own_network::OWN_ADDRESSES {
@@ -290,7 +296,7 @@ async fn nothing_of_the_servers_own_network_is_reached() {
         try_once(&scene, false).await;
         assert!(scene.due(Timestamp::MAX).await.is_empty(), "{host}");
     }
-    assert!(listener.heard.try_recv().is_err());
+    assert!(listener.received.try_recv().is_err());
     // Nor any other scheme.
     for url in [
         "file:///etc/passwd",
@@ -307,7 +313,7 @@ async fn nothing_of_the_servers_own_network_is_reached() {
 }
 
 #[tokio::test]
-async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
+async fn due_deliveries_survive_a_restart_and_secrets_are_hidden() {
     let scene = WebhookScene::new().await;
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?token=hidden", closed.local_addr().unwrap());
@@ -325,7 +331,7 @@ async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
     let end = CancellationToken::new();
     let idle = Arc::new(Notify::new());
     let deliverer = tokio::spawn(run(scene.jobs.clone(), idle, true, end.clone()));
-    assert_eq!(listener.heard.recv().await.unwrap().body, "other");
+    assert_eq!(listener.received.recv().await.unwrap().body, "other");
     end.cancel();
     deliverer.await.unwrap();
 }
@@ -344,7 +350,7 @@ async fn silent_endpoint() -> (String, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
+async fn a_dead_endpoint_of_one_owner_does_not_delay_other_owners() {
     let scene = WebhookScene::new().await;
     let (dead, task) = silent_endpoint().await;
     // Due before all others, and more than can be in progress.
@@ -358,7 +364,7 @@ async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
     let good = scene.end_job_of("ann", &listener.url, None, "good").await;
     wake.notify_one();
     // None of the others has ended by then: each takes ten seconds.
-    assert_eq!(listener.heard.recv().await.unwrap().body, "good");
+    assert_eq!(listener.received.recv().await.unwrap().body, "good");
     let state = async |job| scene.jobs.last_delivery(job).await.unwrap().unwrap();
     while state(good).await.outcome != DeliveryOutcome::Delivered {
         tokio::task::yield_now().await;
@@ -375,7 +381,7 @@ async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_is_skipped_is_a_failed_try_that_says_why() {
+async fn a_skipped_delivery_is_a_failed_try_with_a_reason() {
     let scene = WebhookScene::new().await;
     let (dead, task) = silent_endpoint().await;
     let job = scene.end_job(&dead, None, "body").await;
@@ -387,7 +393,7 @@ async fn what_is_skipped_is_a_failed_try_that_says_why() {
     let state = scene.jobs.last_delivery(job).await.unwrap().unwrap();
     assert_eq!(state.last_error.as_deref(), Some("no answer within 0 s"));
 
-    let endpoint = Endpoint::new("somebody", &dead);
+    let endpoint = Endpoint::new("owner", &dead);
     let mut deliverer = Deliverer {
         jobs: scene.jobs.clone(),
         poster,

@@ -28,10 +28,10 @@ pub(crate) struct AgentTask {
 }
 
 impl AgentTask {
-    pub(crate) fn begin(setup: SessionSetup) -> Self {
-        let (commands, orders) = mpsc::channel(8);
-        let (teller, events) = mpsc::channel(256);
-        let task = tokio::spawn(agent::run(setup, orders, teller));
+    pub(crate) fn start(setup: SessionSetup) -> Self {
+        let (commands, received) = mpsc::channel(8);
+        let (sender, events) = mpsc::channel(256);
+        let task = tokio::spawn(agent::run(setup, received, sender));
         Self {
             commands: Some(commands),
             events,
@@ -40,43 +40,43 @@ impl AgentTask {
     }
 
     /// Sends a command. If the agent is gone, its events end.
-    pub(crate) async fn say(&self, command: AgentCommand) {
+    pub(crate) async fn send(&self, command: AgentCommand) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command).await;
         }
     }
 
     /// The next event; `None` when the agent is gone.
-    pub(crate) async fn hear(&mut self) -> Option<Event> {
+    pub(crate) async fn next_event(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
     /// Ends the agent gracefully, with its sandbox: the agent records the workspace once more,
     /// which takes long without any event if there are many files. The callback receives its
-    /// remaining events. Aborts after the timeout without an event, or when `hurry` completes.
+    /// remaining events. Aborts after the timeout without an event, or when `abort` completes.
     pub(crate) async fn end(
         mut self,
-        mut hear: impl FnMut(&Event),
-        patience: Duration,
-        hurry: impl Future<Output = ()>,
+        mut on_event: impl FnMut(&Event),
+        time_limit: Duration,
+        abort: impl Future<Output = ()>,
     ) -> AgentExit {
         self.commands = None;
-        let orderly = async {
-            while let Some(event) = timeout(patience, self.events.recv()).await? {
-                hear(&event);
+        let graceful = async {
+            while let Some(event) = timeout(time_limit, self.events.recv()).await? {
+                on_event(&event);
             }
             // The task's result does not matter: the outcome of the last turn is already known.
             match self.task.take() {
-                Some(task) => timeout(patience, task).await.map(drop),
+                Some(task) => timeout(time_limit, task).await.map(drop),
                 None => Ok(()),
             }
         };
         tokio::select! {
-            ended = orderly => match ended {
+            ended = graceful => match ended {
                 Ok(()) => AgentExit::Done,
                 Err(_) => AgentExit::CutShort,
             },
-            () = hurry => AgentExit::CutShort,
+            () = abort => AgentExit::CutShort,
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
 
     const TEST_TIMEOUT: Duration = Duration::from_secs(900);
 
-    fn talk(
+    fn agent_task(
         agent: impl Future<Output = ()> + Send + 'static,
         events: mpsc::Receiver<Event>,
     ) -> AgentTask {
@@ -149,38 +149,38 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_is_silent_for_minutes_keeps_its_last_checkpoint() {
-        let (teller, events) = mpsc::channel(1);
+        let (sender, events) = mpsc::channel(1);
         let agent = async move {
             tokio::time::sleep(Duration::from_secs(300)).await;
-            let _ = teller.send(noted()).await;
+            let _ = sender.send(noted()).await;
         };
-        let mut heard = 0;
-        let parting = talk(agent, events).end(|_| heard += 1, TEST_TIMEOUT, pending());
-        assert_eq!(parting.await, AgentExit::Done);
-        assert_eq!(heard, 1);
+        let mut count = 0;
+        let ended = agent_task(agent, events).end(|_| count += 1, TEST_TIMEOUT, pending());
+        assert_eq!(ended.await, AgentExit::Done);
+        assert_eq!(count, 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_never_ends_is_reported() {
-        let (teller, events) = mpsc::channel(1);
+        let (sender, events) = mpsc::channel(1);
         let agent = async move {
-            let _teller = teller;
+            let _sender = sender;
             pending::<()>().await;
         };
-        let parting = talk(agent, events).end(|_| {}, TEST_TIMEOUT, pending());
-        assert_eq!(parting.await, AgentExit::CutShort);
+        let ended = agent_task(agent, events).end(|_| {}, TEST_TIMEOUT, pending());
+        assert_eq!(ended.await, AgentExit::CutShort);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_stops_does_not_wait_for_it() {
-        let (teller, events) = mpsc::channel(1);
+    async fn a_server_that_stops_does_not_wait_for_its_agents() {
+        let (sender, events) = mpsc::channel(1);
         let agent = async move {
-            let _teller = teller;
+            let _sender = sender;
             pending::<()>().await;
         };
         let began = tokio::time::Instant::now();
-        let parting = talk(agent, events).end(|_| {}, TEST_TIMEOUT, async {});
-        assert_eq!(parting.await, AgentExit::CutShort);
+        let ended = agent_task(agent, events).end(|_| {}, TEST_TIMEOUT, async {});
+        assert_eq!(ended.await, AgentExit::CutShort);
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

@@ -16,16 +16,16 @@ use crate::parts::{ChangeError, StoreRetry, chain};
 struct PackFailure {
     reason: String,
     /// Set if a resource of the server was exhausted.
-    setback: Option<TransientFailure>,
+    failure: Option<TransientFailure>,
 }
 
 impl Worker {
-    pub(super) async fn leave(mut self, ending: WorkResult) -> WorkerExit {
+    pub(super) async fn end(mut self, ending: WorkResult) -> WorkerExit {
         self.claimed.stopwatch.pause();
         match ending {
             WorkResult::Ended { end, is_last } => self.finish(end, is_last).await,
             WorkResult::Parked => self.park(None).await,
-            WorkResult::Deferred(setback) => self.defer(setback).await,
+            WorkResult::Deferred(failure) => self.defer(failure).await,
             WorkResult::Lost => WorkerExit::Unknown,
         }
     }
@@ -42,20 +42,20 @@ impl Worker {
             (Ok(artifact), end) => (artifact, end),
             (Err(unpacked), JobEnd::Complete) => {
                 // The next claim only has to pack.
-                if let Some(parked) = unpacked.setback.and_then(|setback| self.parked(&setback)) {
+                if let Some(parked) = unpacked.failure.and_then(|failure| self.parked(&failure)) {
                     return self.park(Some(parked)).await;
                 }
                 (None, JobEnd::failed(Cause::Artifact, unpacked.reason))
             }
             (Err(unpacked), end) => {
-                self.note("artifact", unpacked.reason);
+                self.log_line("artifact", unpacked.reason);
                 (None, end)
             }
         };
         match &end {
-            JobEnd::Complete => self.note("job", "complete"),
+            JobEnd::Complete => self.log_line("job", "complete"),
             JobEnd::Failed(failure) => {
-                self.note("job", format_args!("failed: {}", failure.message))
+                self.log_line("job", format_args!("failed: {}", failure.message))
             }
         }
         let ran_millis = self.claimed.stopwatch.millis();
@@ -79,10 +79,10 @@ impl Worker {
 
     /// Stores the end; false if a new message must be handled first.
     async fn write_end(&mut self, change: JobChange, is_last: bool) -> Result<bool, ChangeError> {
-        let mut patience = StoreRetry::new(self.claimed.parked.clone());
+        let mut retry = StoreRetry::new(self.claimed.parked.clone());
         loop {
             match self.try_end(&change, is_last).await {
-                Err(ChangeError::Store(error)) => patience.wait(error).await?,
+                Err(ChangeError::Store(error)) => retry.wait(error).await?,
                 outcome => return outcome,
             }
         }
@@ -102,28 +102,28 @@ impl Worker {
     }
 
     /// Parks the job, or ends it if it was parked for too long.
-    async fn defer(&mut self, setback: TransientFailure) -> WorkerExit {
-        if let Some(parked) = self.parked(&setback) {
+    async fn defer(&mut self, failure: TransientFailure) -> WorkerExit {
+        if let Some(parked) = self.parked(&failure) {
             return self.park(Some(parked)).await;
         }
         let longest = self.parts.config.outages.longest_parked.as_secs();
-        let reason = setback.reason;
+        let reason = failure.reason;
         let message = format!("{reason}; it was parked for {longest} seconds in vain");
-        self.finish(JobEnd::failed(setback.cause, message), true)
+        self.finish(JobEnd::failed(failure.cause, message), true)
             .await
     }
 
     /// The parking record of the job; `None` if it was parked for too long.
-    fn parked(&self, setback: &TransientFailure) -> Option<Parked> {
+    fn parked(&self, failure: &TransientFailure) -> Option<Parked> {
         let has_progressed = self.progress.replies > self.replies_before;
         let before = self.job.parked.as_ref().filter(|_| !has_progressed);
         let settings = &self.parts.config.outages;
-        parking::park(setback, before, settings, Timestamp::now(), fastrand::f64())
+        parking::park(failure, before, settings, Timestamp::now(), fastrand::f64())
     }
 
     async fn park(&mut self, parked: Option<Parked>) -> WorkerExit {
         match &parked {
-            None => self.note("job", "left to a later claim"),
+            None => self.log_line("job", "left to a later claim"),
             Some(parked) => {
                 let Parked {
                     reason,
@@ -132,7 +132,7 @@ impl Worker {
                     ..
                 } = parked;
                 info!(job = %self.job.id, failures, %not_before, reason, "job parked");
-                self.note(
+                self.log_line(
                     "job",
                     format_args!("parked until {not_before:.0}: {reason}"),
                 );
@@ -176,13 +176,13 @@ impl Worker {
                 let reason = chain(&error);
                 let what = exhaustion::what_ran_out(&error);
                 Err(PackFailure {
-                    setback: what.map(|what| TransientFailure::starved(what, &reason)),
+                    failure: what.map(|what| TransientFailure::starved(what, &reason)),
                     reason,
                 })
             }
             Err(_) => Err(PackFailure {
                 reason: "the packing broke: this is a bug in hotcell".to_owned(),
-                setback: None,
+                failure: None,
             }),
         }
     }

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_holds_nothing_that_a_terminal_obeys() {
+    fn a_log_has_no_control_characters() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("job.log");
         let mut log = JobLog::open(&path);

@@ -18,7 +18,7 @@ pub(super) struct MonitoredModel {
     pub(super) parts: Arc<ServerParts>,
     pub(super) provider: String,
     pub(super) job: JobId,
-    pub(super) asked_wait: SharedRetryAfter,
+    pub(super) requested_wait: SharedRetryAfter,
 }
 
 impl MonitoredModel {
@@ -27,7 +27,7 @@ impl MonitoredModel {
         let failure = reply.as_ref().err().filter(|error| error.is_retryable());
         let asked = failure.and_then(|error| error.retry_after);
         *self
-            .asked_wait
+            .requested_wait
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = asked;
         if failure.is_some() {
@@ -46,10 +46,10 @@ impl Model for MonitoredModel {
     fn reply<'a>(
         &'a self,
         request: ModelRequest<'a>,
-        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+        on_event: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
-            let reply = self.model.reply(request, hear).await;
+            let reply = self.model.reply(request, on_event).await;
             self.record_reply(&reply);
             reply
         })

@@ -16,7 +16,7 @@ pub(crate) struct TransientFailure {
     pub(crate) cause: Cause,
     pub(crate) reason: String,
     /// Minimum wait, if the provider requested one.
-    pub(crate) asked_wait: Option<Duration>,
+    pub(crate) requested_wait: Option<Duration>,
 }
 
 impl TransientFailure {
@@ -25,7 +25,7 @@ impl TransientFailure {
         Self {
             cause: Cause::Server,
             reason: format!("the server is short of {what}: {message}"),
-            asked_wait: None,
+            requested_wait: None,
         }
     }
 }
@@ -36,7 +36,7 @@ impl TransientFailure {
 /// are spread over the upper half of their range, so that jobs that failed together do not resume
 /// together.
 pub(crate) fn park(
-    setback: &TransientFailure,
+    failure: &TransientFailure,
     before: Option<&Parked>,
     settings: &OutagePolicy,
     now: Timestamp,
@@ -51,14 +51,14 @@ pub(crate) fn park(
     let full = settings.first_wait.saturating_mul(doubled);
     let full = full.min(settings.longest_wait);
     let own = full.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0);
-    let asked = setback
-        .asked_wait
+    let asked = failure
+        .requested_wait
         .unwrap_or_default()
         .min(MAX_REQUESTED_WAIT);
     let wait = SignedDuration::try_from(own.max(asked)).unwrap_or(SignedDuration::MAX);
     Some(Parked {
-        cause: setback.cause,
-        reason: setback.reason.clone(),
+        cause: failure.cause,
+        reason: failure.reason.clone(),
         since: now,
         not_before: now.checked_add(wait).unwrap_or(Timestamp::MAX),
         failures,
@@ -79,11 +79,11 @@ mod tests {
         failures_to_open: 3,
     };
 
-    fn setback(asked: Option<u64>) -> TransientFailure {
+    fn failure(asked: Option<u64>) -> TransientFailure {
         TransientFailure {
             cause: Cause::Provider,
             reason: "status 529".to_owned(),
-            asked_wait: asked.map(Duration::from_secs),
+            requested_wait: asked.map(Duration::from_secs),
         }
     }
 
@@ -96,7 +96,7 @@ mod tests {
         ] {
             let mut before = None;
             let waits = [(); 8].map(|()| {
-                let parked = park(&setback(None), before.as_ref(), &SETTINGS, now, random).unwrap();
+                let parked = park(&failure(None), before.as_ref(), &SETTINGS, now, random).unwrap();
                 let wait = (parked.not_before - parked.since).get_seconds();
                 before = Some(parked);
                 wait
@@ -107,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_was_asked_for_is_kept_within_reason() {
+    fn a_requested_wait_is_limited() {
         for (asked, expect) in [(1, 5), (77, 77), (1_000_000, 3600)] {
             let parked = park(
-                &setback(Some(asked)),
+                &failure(Some(asked)),
                 None,
                 &SETTINGS,
                 Timestamp::UNIX_EPOCH,
@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_not_parked_for_ever() {
+    fn a_job_is_not_parked_forever() {
         let now = Timestamp::UNIX_EPOCH;
-        let mut parked = park(&setback(None), None, &SETTINGS, now, 1.0).unwrap();
+        let mut parked = park(&failure(None), None, &SETTINGS, now, 1.0).unwrap();
         parked.waited_millis = 86_399_999;
-        assert!(park(&setback(None), Some(&parked), &SETTINGS, now, 1.0).is_some());
+        assert!(park(&failure(None), Some(&parked), &SETTINGS, now, 1.0).is_some());
         parked.waited_millis += 1;
-        assert!(park(&setback(None), Some(&parked), &SETTINGS, now, 1.0).is_none());
+        assert!(park(&failure(None), Some(&parked), &SETTINGS, now, 1.0).is_none());
     }
 }

@@ -54,15 +54,15 @@ impl Worker {
     /// Runs turns until there is nothing more to do.
     pub(super) async fn run_turns(
         &mut self,
-        talk: &mut AgentTask,
+        agent: &mut AgentTask,
         first: AgentCommand,
     ) -> WorkResult {
         let mut command = first;
         loop {
-            if let Err(ending) = self.run_turn(talk, command).await {
+            if let Err(ending) = self.run_turn(agent, command).await {
                 return ending;
             }
-            command = match self.next_command(talk).await {
+            command = match self.next_command(agent).await {
                 Ok(command) => command,
                 Err(ending) => return ending,
             };
@@ -72,11 +72,11 @@ impl Worker {
     /// Runs one turn to its end. An error ends the work on the job.
     async fn run_turn(
         &mut self,
-        talk: &mut AgentTask,
+        agent: &mut AgentTask,
         command: AgentCommand,
     ) -> Result<(), WorkResult> {
-        talk.say(command).await;
-        let (turn, stop) = self.follow_turn(talk).await;
+        agent.send(command).await;
+        let (turn, stop) = self.follow_turn(agent).await;
         // Interrupts of this turn do not apply to the next one.
         self.interrupts.mark_unchanged();
         match (turn, stop) {
@@ -84,7 +84,7 @@ impl Worker {
                 Err(WorkResult::last(JobEnd::failed(Cause::Agent, reason)))
             }
             (TurnEnd::Stopped(stop), _) => Err(self.stopped(stop)),
-            (TurnEnd::Broken, None) => Err(talk.failure().await),
+            (TurnEnd::Broken, None) => Err(agent.failure().await),
             (TurnEnd::Broken, Some(stop)) => Err(self.stopped(stop)),
             (TurnEnd::Over, None) => Ok(()),
             // A turn that completed just in time counts, unless the job was cancelled.
@@ -99,26 +99,26 @@ impl Worker {
 
     /// Handles events until the turn is over, and stops the turn if necessary. Returns the reason
     /// if it was stopped.
-    async fn follow_turn(&mut self, talk: &mut AgentTask) -> (TurnEnd, Option<StopReason>) {
+    async fn follow_turn(&mut self, agent: &mut AgentTask) -> (TurnEnd, Option<StopReason>) {
         let claimed = self.claimed.clone();
         let clock = self.parts.clock.clone();
         let stuck_after = self.parts.config.stuck_after;
-        let mut last_sign = clock.now();
+        let mut last_event = clock.now();
         let mut stop = None;
-        let mut give_up: Option<Instant> = None;
+        let mut abandon_at: Option<Instant> = None;
         loop {
             let deadline = self.deadline();
-            let asked = tokio::select! {
+            let reason = tokio::select! {
                 biased;
                 () = claimed.parked.cancelled() => {
                     return (TurnEnd::Stopped(StopReason::Parked), stop);
                 }
-                event = talk.hear() => {
+                event = agent.next_event() => {
                     let Some(event) = event else {
                         return (TurnEnd::Broken, stop);
                     };
-                    last_sign = clock.now();
-                    self.hear(&event);
+                    last_event = clock.now();
+                    self.handle_event(&event);
                     match event.kind {
                         EventKind::TurnEnded { .. } => return (TurnEnd::Over, stop),
                         // No turn was started, so none will end.
@@ -129,29 +129,29 @@ impl Worker {
                     }
                 }
                 Ok(()) = self.interrupts.changed() => {
-                    talk.say(AgentCommand::Interrupt).await;
+                    agent.send(AgentCommand::Interrupt).await;
                     continue;
                 }
-                () = until(give_up) => return (TurnEnd::Stopped(stop.unwrap_or(StopReason::Stuck)), stop),
+                () = until(abandon_at) => return (TurnEnd::Stopped(stop.unwrap_or(StopReason::Stuck)), stop),
                 () = claimed.cancelled.cancelled(), if stop.is_none() => StopReason::Cancelled,
                 () = clock.sleep_until(deadline), if stop.is_none() => StopReason::Deadline,
-                () = clock.sleep_until(last_sign.saturating_add(stuck_after)), if stop.is_none() => StopReason::Stuck,
+                () = clock.sleep_until(last_event.saturating_add(stuck_after)), if stop.is_none() => StopReason::Stuck,
             };
-            stop = Some(asked);
-            give_up = Some(Instant::now() + INTERRUPT_GRACE_PERIOD);
-            talk.say(AgentCommand::Interrupt).await;
+            stop = Some(reason);
+            abandon_at = Some(Instant::now() + INTERRUPT_GRACE_PERIOD);
+            agent.send(AgentCommand::Interrupt).await;
         }
     }
 
     /// After a turn: returns the next message, waiting for it if necessary. An error ends the work
     /// on the job.
-    async fn next_command(&mut self, talk: &mut AgentTask) -> Result<AgentCommand, WorkResult> {
+    async fn next_command(&mut self, agent: &mut AgentTask) -> Result<AgentCommand, WorkResult> {
         if let Some(reason) = self.progress.transient_failure() {
-            let asked = self.asked_wait.lock();
+            let asked = self.requested_wait.lock();
             return Err(WorkResult::Deferred(TransientFailure {
                 cause: Cause::Provider,
                 reason: reason.to_owned(),
-                asked_wait: *asked.unwrap_or_else(PoisonError::into_inner),
+                requested_wait: *asked.unwrap_or_else(PoisonError::into_inner),
             }));
         }
         if let Some(command) = self.next_message().await.map_err(WorkResult::store)? {
@@ -160,14 +160,14 @@ impl Worker {
         let outcome = self.progress.outcome.clone().unwrap_or(Outcome::Done);
         match next(&outcome, self.job.request.interactive) {
             AfterTurn::End(end) => Err(WorkResult::unless_messaged(end)),
-            AfterTurn::Wait(end) => self.wait(talk, end).await,
+            AfterTurn::Wait(end) => self.wait(agent, end).await,
         }
     }
 
     /// Waits for a message, as long as the job may.
     async fn wait(
         &mut self,
-        talk: &mut AgentTask,
+        agent: &mut AgentTask,
         end: JobEnd,
     ) -> Result<AgentCommand, WorkResult> {
         let claimed = self.claimed.clone();
@@ -175,27 +175,27 @@ impl Worker {
         let (epoch, ran_millis) = (claimed.epoch, claimed.stopwatch.millis());
         self.change(JobChange::Wait { epoch, ran_millis }).await?;
         let begun = Instant::now();
-        let mut until = begun + self.parts.config.linger.min(self.patience);
+        let mut until = begun + self.parts.config.linger.min(self.message_wait);
         let ending = self.parts.ending.clone();
-        let mut is_pressed = false;
+        let mut has_yielded = false;
         claimed.set_waiting(Some(begun));
-        self.parts.loads.look_again();
+        self.parts.loads.wake();
         let command = loop {
             tokio::select! {
                 biased;
                 () = claimed.parked.cancelled() => return Err(WorkResult::Parked),
                 () = claimed.cancelled.cancelled() => return Err(self.stopped(StopReason::Cancelled)),
-                () = claimed.spoken.notified() => {
+                () = claimed.message_added.notified() => {
                     if let Some(command) = self.next_message().await.map_err(WorkResult::store)? {
                         break command;
                     }
                 }
-                event = talk.hear() => match event {
-                    Some(event) => self.hear(&event),
-                    None => return Err(talk.failure().await),
+                event = agent.next_event() => match event {
+                    Some(event) => self.handle_event(&event),
+                    None => return Err(agent.failure().await),
                 },
-                () = claimed.pressed.cancelled(), if !is_pressed => {
-                    is_pressed = true;
+                () = claimed.yield_requested.cancelled(), if !has_yielded => {
+                    has_yielded = true;
                     until = until.min(begun + MIN_MESSAGE_WAIT);
                 }
                 () = sleep_until(until) => return Err(WorkResult::unless_messaged(end)),
@@ -203,9 +203,9 @@ impl Worker {
             }
         };
         claimed.set_waiting(None);
-        self.patience = self.patience.saturating_sub(begun.elapsed());
+        self.message_wait = self.message_wait.saturating_sub(begun.elapsed());
         claimed.stopwatch.resume();
-        self.change(JobChange::GoOn { epoch }).await?;
+        self.change(JobChange::Resume { epoch }).await?;
         Ok(command)
     }
 
@@ -237,7 +237,7 @@ impl Worker {
         self.parts.clock.now().saturating_add(left)
     }
 
-    pub(super) fn note(&mut self, what: &str, text: impl std::fmt::Display) {
+    pub(super) fn log_line(&mut self, what: &str, text: impl std::fmt::Display) {
         self.log.line(Timestamp::now(), what, text);
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn end_of(outcome: &Outcome) -> JobEnd {
         } => JobEnd::failed(Cause::Budget, reason),
         Outcome::Interrupted => JobEnd::failed(
             Cause::Interrupted,
-            "somebody interrupted it and said nothing more",
+            "it was interrupted, and no message followed",
         ),
     }
 }

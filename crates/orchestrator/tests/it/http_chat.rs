@@ -17,32 +17,35 @@ fn each_message_is_answered_with_its_own_turn() {
         scene
             .models
             .add("friend", [text("Hello."), text("I am fine."), text("Bye.")]);
-        let heard = chat(scene, json!({"message": "Hi!", "model": "friend"}))
+        let received = chat(scene, json!({"message": "Hi!", "model": "friend"}))
             .await
             .all()
             .await;
-        assert_eq!(heard[0].event, "job");
-        assert_eq!(heard.last().unwrap().event, "end");
-        let id = heard[0].data["id"].as_str().unwrap();
-        assert_eq!(heard[0].data["interactive"], true);
+        assert_eq!(received[0].event, "job");
+        assert_eq!(received.last().unwrap().event, "end");
+        let id = received[0].data["id"].as_str().unwrap();
+        assert_eq!(received[0].data["interactive"], true);
 
         for (turn, words, reply) in [(2, "How are you?", "I am fine."), (3, "Bye!", "Bye.")] {
-            let heard = chat(scene, json!({"message": words, "job_id": id}))
+            let received = chat(scene, json!({"message": words, "job_id": id}))
                 .await
                 .all()
                 .await;
-            assert_eq!(heard[0].event, "job");
-            assert_eq!(heard[0].data["id"], *id);
-            assert_eq!(heard.last().unwrap().event, "end");
-            let started: Vec<_> = heard
+            assert_eq!(received[0].event, "job");
+            assert_eq!(received[0].data["id"], *id);
+            assert_eq!(received.last().unwrap().event, "end");
+            let started: Vec<_> = received
                 .iter()
                 .filter(|sent| sent.kind() == "turn_started")
                 .collect();
             assert_eq!(started.len(), 1);
             assert_eq!(started[0].data["turn"], turn);
-            let replied = heard.iter().find(|sent| sent.kind() == "replied").unwrap();
+            let replied = received
+                .iter()
+                .find(|sent| sent.kind() == "replied")
+                .unwrap();
             assert!(replied.data.to_string().contains(reply), "{}", replied.data);
-            let ended = heard.iter().filter(|sent| sent.kind() == "turn_ended");
+            let ended = received.iter().filter(|sent| sent.kind() == "turn_ended");
             assert_eq!(ended.count(), 1);
         }
         let job = scene.json(&format!("/v1/jobs/{id}")).await;
@@ -66,8 +69,8 @@ fn a_message_to_a_busy_job_waits_its_turn() {
         let second = chat(scene, json!({"message": "Two.", "job_id": id})).await;
         gate.open(2);
         let (first, second) = (first.all().await, second.all().await);
-        let said = |heard: &[testkit::StreamedEvent]| {
-            let replied = heard.iter().filter(|sent| sent.kind() == "replied");
+        let said = |received: &[testkit::StreamedEvent]| {
+            let replied = received.iter().filter(|sent| sent.kind() == "replied");
             replied
                 .map(|sent| sent.data["turn"].as_u64().unwrap())
                 .collect::<Vec<_>>()
@@ -77,7 +80,7 @@ fn a_message_to_a_busy_job_waits_its_turn() {
 }
 
 #[test]
-fn a_job_that_is_there_keeps_its_options() {
+fn an_existing_job_keeps_its_options() {
     run_test(async |scene| {
         let id = scene.schedule_plain().await;
         scene.ended(&id).await;

@@ -92,7 +92,7 @@ fn pages_come_out_of_the_binary() {
 }
 
 #[test]
-fn watchers_read_how_it_goes() {
+fn health_readiness_and_metrics_are_readable() {
     run_test(async |scene| {
         for path in ["/healthz", "/readyz"] {
             let answer = scene.get(path).send().await.unwrap();

@@ -24,18 +24,25 @@ fn the_job_comes_first_and_the_end_last() {
         let id = scene
             .schedule(json!({"task": "Make it.", "model": "maker"}))
             .await;
-        let heard = scene.follow(&id).await.all().await;
-        assert_eq!(heard[0].event, "job");
-        assert_eq!(heard[0].data["id"], *id);
-        assert_eq!(heard.last().unwrap().event, "end");
-        assert_eq!(heard.iter().filter(|sent| sent.event == "end").count(), 1);
-        let last = heard.iter().rev().find(|sent| sent.event == "job").unwrap();
+        let received = scene.follow(&id).await.all().await;
+        assert_eq!(received[0].event, "job");
+        assert_eq!(received[0].data["id"], *id);
+        assert_eq!(received.last().unwrap().event, "end");
+        assert_eq!(
+            received.iter().filter(|sent| sent.event == "end").count(),
+            1
+        );
+        let last = received
+            .iter()
+            .rev()
+            .find(|sent| sent.event == "job")
+            .unwrap();
         assert_eq!(last.data["status"], "complete");
 
         // Persistent events are numbered without gaps; the others have no number.
-        let ids: Vec<u64> = heard.iter().filter_map(|sent| sent.id).collect();
+        let ids: Vec<u64> = received.iter().filter_map(|sent| sent.id).collect();
         assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
-        for sent in heard.iter().filter(|sent| sent.event == "agent") {
+        for sent in received.iter().filter(|sent| sent.event == "agent") {
             assert_eq!(sent.data["seq"].as_u64(), sent.id, "{}", sent.data);
         }
         for kind in [
@@ -46,13 +53,13 @@ fn the_job_comes_first_and_the_end_last() {
             "tool_ended",
             "turn_ended",
         ] {
-            assert!(heard.iter().any(|sent| sent.kind() == kind), "{kind}");
+            assert!(received.iter().any(|sent| sent.kind() == kind), "{kind}");
         }
     });
 }
 
 #[test]
-fn a_reader_goes_on_from_every_place() {
+fn a_reader_resumes_from_every_event() {
     run_test(async |scene| {
         scene
             .models
@@ -65,19 +72,19 @@ fn a_reader_goes_on_from_every_place() {
         assert!(lasting.len() > 6);
         for after in 0..=lasting.len() as u64 + 1 {
             for by_header in [false, true] {
-                let heard = follow_after(scene, &id, after, by_header).await.all().await;
+                let received = follow_after(scene, &id, after, by_header).await.all().await;
                 let expect = lasting.iter().skip(after as usize);
-                let found = heard.iter().filter(|sent| sent.event == "agent");
+                let found = received.iter().filter(|sent| sent.event == "agent");
                 assert!(found.eq(expect), "after {after}");
-                assert_eq!(heard.first().unwrap().event, "job");
-                assert_eq!(heard.last().unwrap().event, "end");
+                assert_eq!(received.first().unwrap().event, "job");
+                assert_eq!(received.last().unwrap().event, "end");
             }
         }
     });
 }
 
 #[test]
-fn what_a_browser_has_goes_before_what_the_address_says() {
+fn last_event_id_has_precedence_over_the_query() {
     run_test(async |scene| {
         let id = scene.schedule_plain().await;
         let count = scene
@@ -91,14 +98,14 @@ fn what_a_browser_has_goes_before_what_the_address_says() {
             .unwrap();
         let request = scene.get(&format!("/v1/jobs/{id}/events?after=0"));
         let request = request.header("last-event-id", (count - 1).to_string());
-        let heard = EventStream::new(request.send().await.unwrap()).all().await;
-        let ids: Vec<_> = heard.iter().filter_map(|sent| sent.id).collect();
+        let received = EventStream::new(request.send().await.unwrap()).all().await;
+        let ids: Vec<_> = received.iter().filter_map(|sent| sent.id).collect();
         assert_eq!(ids, [count]);
     });
 }
 
 #[test]
-fn who_joins_late_sees_all_and_what_follows() {
+fn a_late_reader_gets_past_and_future_events() {
     run_test(async |scene| {
         let gate = scene
             .models
@@ -119,15 +126,16 @@ fn who_joins_late_sees_all_and_what_follows() {
         late.until("tool_ended").await;
         gate.open(1);
         let (early, late) = (early.all().await, late.all().await);
-        let replied =
-            |heard: &[testkit::StreamedEvent]| heard.iter().any(|sent| sent.kind() == "replied");
+        let replied = |received: &[testkit::StreamedEvent]| {
+            received.iter().any(|sent| sent.kind() == "replied")
+        };
         assert!(replied(&early) && replied(&late));
         assert_eq!(early.last(), late.last());
     });
 }
 
 #[test]
-fn many_readers_hear_the_same() {
+fn many_readers_receive_the_same_events() {
     run_test(async |scene| {
         let gate = scene
             .models
@@ -152,17 +160,20 @@ fn many_readers_hear_the_same() {
         gate.open(1);
         let mut lasting = Vec::new();
         for reader in readers {
-            let heard = reader.all().await;
-            let heard: Vec<_> = heard.into_iter().filter(|sent| sent.id.is_some()).collect();
-            lasting.push(heard);
+            let received = reader.all().await;
+            let received: Vec<_> = received
+                .into_iter()
+                .filter(|sent| sent.id.is_some())
+                .collect();
+            lasting.push(received);
         }
         assert!(lasting[0].len() > 3);
-        assert!(lasting.iter().all(|heard| *heard == lasting[0]));
+        assert!(lasting.iter().all(|received| *received == lasting[0]));
     });
 }
 
 #[test]
-fn readers_are_let_go_when_the_server_ends() {
+fn event_streams_end_with_the_server() {
     run_test(async |scene| {
         let gate = scene.models.add_gated("slow", [text("never")]);
         let id = scene

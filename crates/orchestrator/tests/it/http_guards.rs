@@ -148,7 +148,7 @@ fn only_listed_sites_read_answers() {
 }
 
 #[test]
-fn no_site_is_listed_by_itself() {
+fn no_origin_is_allowed_by_default() {
     run_test(async |scene| {
         let answer = scene
             .get("/v1/jobs")
@@ -214,7 +214,7 @@ fn changes_are_on_record_and_nothing_secret_is() {
         |config| config.require_keys = true,
         async |scene| {
             let users = scene.users.clone();
-            let secret = "a task that nobody else may read";
+            let secret = "a task that no other user may read";
             let request = scene
                 .post("/schedule")
                 .bearer_auth(&users.ann)

@@ -74,7 +74,7 @@ fn the_matrix_has_every_endpoint() {
 }
 
 #[test]
-fn everybody_gets_what_is_theirs() {
+fn every_caller_gets_the_expected_status() {
     play_with_users(async |scene| {
         scene.models.add(
             "maker",
@@ -120,7 +120,7 @@ fn everybody_gets_what_is_theirs() {
 }
 
 #[test]
-fn a_job_of_somebody_else_is_no_job() {
+fn a_job_of_another_user_is_not_found() {
     play_with_users(async |scene| {
         scene
             .models

@@ -40,7 +40,7 @@ fn a_task_is_scheduled_and_its_status_has_the_link() {
 }
 
 #[test]
-fn a_task_comes_in_any_clothes() {
+fn a_task_is_accepted_in_every_encoding() {
     run_test(async |scene| {
         let check = async |media: Option<&str>, body: &str, task: &str| {
             for path in ["/schedule", "/v1/jobs"] {
@@ -75,7 +75,7 @@ fn a_task_comes_in_any_clothes() {
 }
 
 #[test]
-fn a_job_says_all_about_itself_but_its_secret() {
+fn a_job_view_has_everything_but_the_secret() {
     run_test(async |scene| {
         let request = json!({
             "task": "Do it.",
@@ -161,8 +161,8 @@ fn lists_are_complete_by_pages_and_filters() {
             assert_eq!(found.iter().collect::<Vec<_>>(), expect, "{query}");
         };
         let newest = |keep: &dyn Fn(usize) -> bool| {
-            let kept = (0..7).rev().filter(|number| keep(*number));
-            kept.map(|number| &ids[number]).collect::<Vec<_>>()
+            let expected = (0..7).rev().filter(|number| keep(*number));
+            expected.map(|number| &ids[number]).collect::<Vec<_>>()
         };
         check("", newest(&|_| true)).await;
         check("&status=error", newest(&|number| number % 3 == 0)).await;
@@ -242,7 +242,7 @@ fn a_running_job_is_cancelled_and_an_ended_one_deleted_or_repeated() {
 }
 
 #[test]
-fn a_job_is_talked_to_and_interrupted() {
+fn a_job_receives_messages_and_interrupts() {
     run_test(async |scene| {
         let gate = scene
             .models
@@ -281,7 +281,7 @@ fn a_job_is_talked_to_and_interrupted() {
 }
 
 #[test]
-fn jobs_are_found_by_what_was_said() {
+fn jobs_are_found_by_their_texts() {
     run_test(async |scene| {
         scene
             .models

@@ -107,7 +107,7 @@ fn another_user_with_a_key_is_served() {
 }
 
 #[test]
-fn a_proxy_lends_nobody_its_rights() {
+fn a_proxy_does_not_give_clients_its_rights() {
     run_test(async |scene| {
         for name in ["x-forwarded-for", "forwarded", "x-real-ip", "via"] {
             let request = scene.get("/v1/jobs").header(name, "127.0.0.1");
@@ -123,7 +123,7 @@ fn a_proxy_lends_nobody_its_rights() {
 }
 
 #[test]
-fn a_client_that_closes_at_once_is_not_taken_for_root() {
+fn a_client_that_closes_at_once_is_not_treated_as_root() {
     const CLIENT: &str = r#"
 import socket, sys
 host, port, body = sys.argv[1:]

@@ -67,7 +67,7 @@ fn a_key_works_until_it_is_revoked() {
 }
 
 #[test]
-fn users_make_keys_for_themselves_alone() {
+fn users_create_only_keys_of_their_own() {
     play_with_users(async |scene| {
         for (user, role, status) in [
             ("ann", "user", StatusCode::CREATED),
@@ -181,7 +181,7 @@ fn a_login_ends_with_its_key() {
 }
 
 #[test]
-fn without_keys_whoever_is_here_is_the_admin_but_a_wrong_key_is_wrong() {
+fn without_keys_local_callers_are_admins_but_wrong_keys_are_refused() {
     run_test(async |scene| {
         let here = scene.json("/v1/me").await;
         assert_eq!(

@@ -41,7 +41,7 @@ fn bodies_have_a_size() {
 }
 
 #[test]
-fn who_asks_too_often_waits() {
+fn too_many_requests_are_refused_for_a_while() {
     run_test_with(
         |config| {
             config.rate = 1;
@@ -76,7 +76,7 @@ fn who_asks_too_often_waits() {
 }
 
 #[test]
-fn who_guesses_keys_waits_and_who_has_one_does_not() {
+fn guessed_keys_are_limited_and_valid_keys_are_not() {
     run_test_with(
         |config| config.require_keys = true,
         async |scene| {
@@ -98,7 +98,7 @@ fn who_guesses_keys_waits_and_who_has_one_does_not() {
 }
 
 #[test]
-fn wrong_keys_hold_up_nobody_behind_the_same_address() {
+fn wrong_keys_do_not_delay_valid_keys_of_the_same_address() {
     run_test_with(
         |config| config.require_keys = true,
         async |scene| {
@@ -138,7 +138,7 @@ fn wrong_keys_hold_up_nobody_behind_the_same_address() {
 }
 
 #[test]
-fn a_trusted_proxy_says_where_requests_come_from() {
+fn a_trusted_proxy_names_the_client_address() {
     async fn guess(scene: &ServerScene, client: &str) -> StatusCode {
         let request = scene.get("/v1/me").bearer_auth("hc_guess");
         let request = request.header("x-forwarded-for", client);
@@ -150,7 +150,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
                 return;
             }
         }
-        panic!("nobody was refused");
+        panic!("no request was refused");
     }
     run_test_with(
         |config| {
@@ -173,7 +173,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
 }
 
 #[test]
-fn a_full_queue_says_when_to_come_back() {
+fn a_full_queue_has_a_retry_delay() {
     run_test_with(
         |config| {
             config.concurrency = 1;
@@ -206,7 +206,7 @@ fn a_full_queue_says_when_to_come_back() {
 }
 
 #[test]
-fn a_server_that_ends_takes_no_more() {
+fn a_server_that_ends_accepts_no_jobs() {
     run_test(async |scene| {
         assert_eq!(
             scene.get("/readyz").send().await.unwrap().status(),

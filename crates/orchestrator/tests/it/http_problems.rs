@@ -26,7 +26,7 @@ async fn problem(answer: Response, status: u16, name: &str) -> Value {
 }
 
 #[test]
-fn bodies_that_are_wrong_are_told_where() {
+fn wrong_bodies_are_problems_that_name_the_place() {
     run_test(async |scene| {
         let json = Some("application/json");
         for (path, media, body, status, name, words) in [
@@ -167,7 +167,7 @@ fn only_the_server_names_an_upload() {
 }
 
 #[test]
-fn addresses_that_are_wrong_are_problems_too() {
+fn wrong_paths_are_problems() {
     run_test(async |scene| {
         for (method, path, status, name) in [
             ("GET", "/nothing", 404, "no-page"),
@@ -201,8 +201,8 @@ fn addresses_that_are_wrong_are_problems_too() {
             format!("/v1/jobs/{MISSING_ID}/events"),
             format!("/v1/jobs/{MISSING_ID}/artifacts"),
         ] {
-            let told = problem(scene.get(&path).send().await.unwrap(), 404, "not-found").await;
-            assert_eq!(told["detail"], format!("there is no job `{MISSING_ID}`"));
+            let found = problem(scene.get(&path).send().await.unwrap(), 404, "not-found").await;
+            assert_eq!(found["detail"], format!("there is no job `{MISSING_ID}`"));
         }
         let id = scene.schedule_plain().await;
         let events = scene.get(&format!("/v1/jobs/{id}/events"));
@@ -212,7 +212,7 @@ fn addresses_that_are_wrong_are_problems_too() {
 }
 
 #[test]
-fn a_wrong_method_is_told_the_right_ones() {
+fn a_wrong_method_gets_the_allowed_ones() {
     run_test(async |scene| {
         for (path, allowed) in [
             ("/schedule", vec!["POST"]),
@@ -232,7 +232,7 @@ fn a_wrong_method_is_told_the_right_ones() {
 }
 
 #[test]
-fn messages_that_say_nothing_are_refused() {
+fn blank_messages_are_refused() {
     run_test(async |scene| {
         let id = scene.schedule_plain().await;
         scene.ended(&id).await;

@@ -14,17 +14,17 @@ use crate::scene::{ServerScene, run_test};
 /// A webhook that reports the numbers of the deliveries it receives.
 struct TestWebhook {
     url: String,
-    heard: mpsc::UnboundedReceiver<String>,
+    received: mpsc::UnboundedReceiver<String>,
     task: JoinHandle<()>,
 }
 
 impl TestWebhook {
     /// Responds to the first request with `first`, and with success from then on.
     async fn start(first: Answer) -> Self {
-        let (sender, heard) = mpsc::unbounded_channel();
+        let (sender, received) = mpsc::unbounded_channel();
         let first = std::sync::Mutex::new(Some(first));
         let first = std::sync::Arc::new(first);
-        let hear = move |headers: HeaderMap| {
+        let receive = move |headers: HeaderMap| {
             let number = headers["hotcell-delivery"].to_str().unwrap().to_owned();
             let _ = sender.send(number);
             let answer = first.lock().unwrap().take().unwrap_or(Answer::NO_CONTENT);
@@ -32,9 +32,13 @@ impl TestWebhook {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/secret-path", listener.local_addr().unwrap());
-        let router = Router::new().route("/secret-path", post(hear));
+        let router = Router::new().route("/secret-path", post(receive));
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, heard, task }
+        Self {
+            url,
+            received,
+            task,
+        }
     }
 }
 
@@ -56,13 +60,13 @@ async fn wait_for_state(scene: &ServerScene, id: &str, state: &str) -> Value {
 }
 
 #[test]
-fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
+fn a_job_shows_its_webhook_delivery_and_delivers_it_again() {
     run_test(async |scene| {
         let mut hook = TestWebhook::start(Answer::INTERNAL_SERVER_ERROR).await;
         let request = json!({"task": "Do it.", "webhook": {"url": hook.url, "secret": "hidden"}});
         let id = scene.schedule(request).await;
         scene.ended(&id).await;
-        let number = hook.heard.recv().await.unwrap();
+        let number = hook.received.recv().await.unwrap();
         let pending = wait_for_state(scene, &id, "pending").await;
         assert_eq!(pending["tries"], 1);
         assert_eq!(
@@ -79,7 +83,7 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
         // The next try would come in ten seconds.
         let (status, delivery) = again(&id).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{delivery}");
-        assert_eq!(hook.heard.recv().await.unwrap(), number);
+        assert_eq!(hook.received.recv().await.unwrap(), number);
         let delivered = wait_for_state(scene, &id, "delivered").await;
         assert_eq!(delivered["tries"], 1);
         assert_eq!(delivered["last_error"], Value::Null);
@@ -87,7 +91,7 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
         // Any number of times, always under the same number.
         let (status, _) = again(&id).await;
         assert_eq!(status, StatusCode::ACCEPTED);
-        assert_eq!(hook.heard.recv().await.unwrap(), number);
+        assert_eq!(hook.received.recv().await.unwrap(), number);
         wait_for_state(scene, &id, "delivered").await;
 
         let text = scene.get(&format!("/v1/jobs/{id}")).send().await.unwrap();
@@ -100,7 +104,7 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
 }
 
 #[test]
-fn what_cannot_be_sent_again_is_refused() {
+fn redelivery_needs_an_ended_job_with_a_webhook() {
     run_test(async |scene| {
         let hook = TestWebhook::start(Answer::NO_CONTENT).await;
         let gate = scene

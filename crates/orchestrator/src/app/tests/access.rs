@@ -62,7 +62,7 @@ fn a_key_opens_until_it_is_revoked_and_its_logins_with_it() {
 }
 
 #[test]
-fn users_have_to_do_with_their_own_keys_alone() {
+fn users_see_only_their_own_keys() {
     within(async {
         let site = TestSite::new();
         let server = site.server().await;

@@ -12,7 +12,7 @@ use crate::app::{App, AppError, Caller};
 use crate::own_network;
 
 #[test]
-fn a_request_is_held_against_the_policy() {
+fn a_request_is_checked_against_the_policy() {
     within(async {
         let mut site = TestSite::new();
         site.scripts.add("priceless", [text("done")]);

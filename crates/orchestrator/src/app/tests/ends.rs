@@ -14,8 +14,8 @@ use crate::hub::{JobUpdate, TurnBoundary};
 #[test]
 fn a_job_is_done_and_its_work_is_packed() {
     within(async {
-        let house = TestSite::new().open().await;
-        house.scripts.add(
+        let server = TestSite::new().open().await;
+        server.scripts.add(
             "builder",
             [
                 ScriptedReply::call(
@@ -26,8 +26,8 @@ fn a_job_is_done_and_its_work_is_packed() {
                 text("It is built."),
             ],
         );
-        let id = house.schedule(scripted("builder")).await;
-        let job = house.end_of(id).await;
+        let id = server.schedule(scripted("builder")).await;
+        let job = server.end_of(id).await;
 
         assert_eq!(job.state, JobState::Complete);
         assert_eq!(job.answer.as_deref(), Some("It is built."));
@@ -37,7 +37,7 @@ fn a_job_is_done_and_its_work_is_packed() {
         assert_eq!(job.spending.cost, Some(1.5));
         assert!(job.ran_millis > 0);
 
-        let folder = house.folder(id);
+        let folder = server.folder(id);
         let mut names = zip_names(&folder);
         names.retain(|name| !name.ends_with('/'));
         names.sort();
@@ -63,43 +63,43 @@ fn a_job_is_done_and_its_work_is_packed() {
         }
         let audit = std::fs::read_to_string(folder.audit()).unwrap();
         assert!(audit.contains(&format!("{id}-e1")), "{audit}");
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_that_fails_says_why() {
+fn a_failed_job_has_a_reason() {
     within(async {
         let mut site = TestSite::new();
         site.config.policy.sandbox.limits.memory = 1 << 30;
-        let house = site.open().await;
+        let server = site.open().await;
         let refused = ScriptedReply {
             stop: Some("refusal".to_owned()),
             ..text("No.")
         };
-        house.scripts.add("refusing", [refused]);
+        server.scripts.add("refusing", [refused]);
         let forbidden = ScriptedReply::error(401, "authentication_error", "wrong key");
-        house
+        server
             .scripts
             .add("keyless", [bash("touch before"), forbidden]);
         let endless = || (0..50).map(|number| bash(&format!("echo {number}")));
-        house.scripts.add("endless", endless());
+        server.scripts.add("endless", endless());
 
         async fn check(
-            house: &super::test_server::RunningTestServer,
+            server: &super::test_server::RunningTestServer,
             request: JobRequest,
             cause: Cause,
             words: &str,
         ) {
-            let id = house.schedule(request).await;
-            let job = house.end_of(id).await;
+            let id = server.schedule(request).await;
+            let job = server.end_of(id).await;
             check_cause(&job, cause);
             let message = &failure(&job).message;
             assert!(message.contains(words), "`{words}` in `{message}`");
             assert!(job.artifact.is_some() || cause == Cause::Input);
         }
-        check(&house, scripted("refusing"), Cause::Agent, "").await;
-        check(&house, scripted("keyless"), Cause::Provider, "wrong key").await;
+        check(&server, scripted("refusing"), Cause::Agent, "").await;
+        check(&server, scripted("keyless"), Cause::Provider, "wrong key").await;
         let budget = |budget| JobRequest {
             budget,
             ..scripted("endless")
@@ -108,12 +108,12 @@ fn a_job_that_fails_says_why() {
             turns: Some(3),
             ..JobBudget::default()
         };
-        check(&house, budget(turns), Cause::Budget, "3 requests").await;
+        check(&server, budget(turns), Cause::Budget, "3 requests").await;
         let cost = JobBudget {
             cost: Some(2.0),
             ..JobBudget::default()
         };
-        check(&house, budget(cost), Cause::Budget, "$2").await;
+        check(&server, budget(cost), Cause::Budget, "$2").await;
         let git = JobRequest {
             input: Some(JobInput::Git {
                 url: "https://127.0.0.1:9/nothing.git".to_owned(),
@@ -121,33 +121,33 @@ fn a_job_that_fails_says_why() {
             }),
             ..task("look at it")
         };
-        match house.app.schedule(&Caller::local(), git, None, None).await {
+        match server.app.schedule(&Caller::local(), git, None, None).await {
             Err(AppError::Invalid(_)) => {}
-            Ok(accepted) => check_cause(&house.end_of(accepted.id).await, Cause::Input),
+            Ok(accepted) => check_cause(&server.end_of(accepted.id).await, Cause::Input),
             Err(error) => panic!("{error}"),
         }
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_sandbox_that_cannot_be_had_fails_the_job() {
+fn a_sandbox_that_cannot_start_fails_the_job() {
     within(async {
         let mut site = TestSite::new();
         site.config.policy.sandbox.root =
             sandbox::RootSpec::Image(site.folder.path().join("there is none"));
-        let house = site.open().await;
-        let id = house.schedule(task("anything")).await;
-        check_cause(&house.end_of(id).await, Cause::Sandbox);
-        house.close().await;
+        let server = site.open().await;
+        let id = server.schedule(task("anything")).await;
+        check_cause(&server.end_of(id).await, Cause::Sandbox);
+        server.close().await;
     });
 }
 
 #[test]
 fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
     within(async {
-        let house = TestSite::new().open().await;
-        house.scripts.add(
+        let server = TestSite::new().open().await;
+        server.scripts.add(
             "greedy",
             [
                 bash("echo kept > file; head -c 900M /dev/zero | tail"),
@@ -161,12 +161,12 @@ fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
             },
             ..scripted("greedy")
         };
-        let id = house.schedule(request).await;
-        let job = house.end_of(id).await;
+        let id = server.schedule(request).await;
+        let job = server.end_of(id).await;
         assert_eq!(job.state, JobState::Complete, "{:?}", job.state);
         assert_eq!(job.answer.as_deref(), Some("Still here."));
-        assert_eq!(zip_names(&house.folder(id)), ["file"]);
-        house.close().await;
+        assert_eq!(zip_names(&server.folder(id)), ["file"]);
+        server.close().await;
     });
 }
 
@@ -175,41 +175,44 @@ fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
     within(async {
         let mut site = TestSite::new();
         site.config.concurrency = 1;
-        let house = site.open().await;
+        let server = site.open().await;
         let replies = || [bash("echo 1 > one"), text("never said")];
-        let gate = house.scripts.add_gated("slow", replies());
-        let running = house.schedule(scripted("slow")).await;
+        let gate = server.scripts.add_gated("slow", replies());
+        let running = server.schedule(scripted("slow")).await;
         gate.open(1);
         gate.asked(2).await;
-        let queued = house.schedule(task("never begun")).await;
-        assert_eq!((house.app.work().queued, house.app.work().running), (1, 1));
+        let queued = server.schedule(task("never begun")).await;
+        assert_eq!(
+            (server.app.work().queued, server.app.work().running),
+            (1, 1)
+        );
 
         let caller = Caller::local();
-        let job = house.app.cancel(&caller, queued).await.unwrap();
+        let job = server.app.cancel(&caller, queued).await.unwrap();
         check_cause(&job, Cause::Cancelled);
-        assert_eq!((job.epoch, house.app.work().queued), (0, 0));
+        assert_eq!((job.epoch, server.app.work().queued), (0, 0));
 
-        let job = house.app.cancel(&caller, running).await.unwrap();
+        let job = server.app.cancel(&caller, running).await.unwrap();
         check_cause(&job, Cause::Cancelled);
-        assert_eq!(zip_names(&house.folder(running)), ["one"]);
-        let again = house.app.cancel(&caller, running).await;
+        assert_eq!(zip_names(&server.folder(running)), ["one"]);
+        let again = server.app.cancel(&caller, running).await;
         assert!(matches!(again, Err(AppError::Conflict(_))));
-        house.close().await;
+        server.close().await;
     });
 }
 
 /// The agent and the sandbox are already gone while a job is packed.
 #[test]
-fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
+fn cancelling_a_job_at_its_end_has_one_result() {
     within(async {
-        let house = TestSite::new().open().await;
+        let server = TestSite::new().open().await;
         let caller = Caller::local();
         let name = |number: u32| format!("maker-{number}");
         for number in 0..8 {
             let script = [bash("head -c 4000000 /dev/urandom > noise"), text("Done.")];
-            house.scripts.add(&name(number), script);
-            let id = house.schedule(scripted(&name(number))).await;
-            let mut follower = house.app.follow(&caller, id, 0).await.unwrap();
+            server.scripts.add(&name(number), script);
+            let id = server.schedule(scripted(&name(number))).await;
+            let mut follower = server.app.follow(&caller, id, 0).await.unwrap();
             while let Some(update) = follower.next().await {
                 if let JobUpdate::Event {
                     turn: Some(TurnBoundary::Ended(_)),
@@ -219,28 +222,28 @@ fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
                     break;
                 }
             }
-            match house.app.cancel(&caller, id).await {
+            match server.app.cancel(&caller, id).await {
                 Ok(job) => check_cause(&job, Cause::Cancelled),
                 Err(AppError::Conflict(_)) => {
-                    assert_eq!(house.job(id).await.state, JobState::Complete);
+                    assert_eq!(server.job(id).await.state, JobState::Complete);
                 }
                 Err(error) => panic!("{error}"),
             }
-            assert!(zip_names(&house.folder(id)).contains(&"noise".to_owned()));
+            assert!(zip_names(&server.folder(id)).contains(&"noise".to_owned()));
         }
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
 fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
     within(async {
-        let house = TestSite::new().open().await;
-        house
+        let server = TestSite::new().open().await;
+        server
             .scripts
             .add("sleepy", [bash("echo x > begun; sleep 1000")]);
-        let id = house.schedule(scripted("sleepy")).await;
-        let mut follower = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        let id = server.schedule(scripted("sleepy")).await;
+        let mut follower = server.app.follow(&Caller::local(), id, 0).await.unwrap();
         while let Some(update) = follower.next().await {
             if let JobUpdate::Event { json, .. } = update
                 && json.contains("tool_started")
@@ -248,62 +251,62 @@ fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
                 break;
             }
         }
-        let job = house.app.cancel(&Caller::local(), id).await.unwrap();
+        let job = server.app.cancel(&Caller::local(), id).await.unwrap();
         check_cause(&job, Cause::Cancelled);
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_past_its_deadline_ends_with_what_it_has() {
+fn a_job_past_its_deadline_ends_with_its_work() {
     within(async {
-        let house = TestSite::new().open().await;
-        house
+        let server = TestSite::new().open().await;
+        server
             .scripts
             .add("sleepy", [bash("echo x > begun; sleep 1000"), text("late")]);
         let request = JobRequest {
             timeout: Some(2),
             ..scripted("sleepy")
         };
-        let id = house.schedule(request).await;
-        let job = house.end_of(id).await;
+        let id = server.schedule(request).await;
+        let job = server.end_of(id).await;
         check_cause(&job, Cause::Deadline);
         assert!(job.ran_millis >= 2000);
-        assert_eq!(zip_names(&house.folder(id)), ["begun"]);
-        house.close().await;
+        assert_eq!(zip_names(&server.folder(id)), ["begun"]);
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_without_a_sign_of_life_is_stuck() {
+fn a_job_without_events_is_stuck() {
     within(async {
         let mut site = TestSite::new();
         site.config.stuck_after = Duration::from_secs(1);
-        let house = site.open().await;
-        let gate = house.scripts.add_gated("silent", [text("never said")]);
-        let id = house.schedule(scripted("silent")).await;
-        let job = house.end_of(id).await;
+        let server = site.open().await;
+        let gate = server.scripts.add_gated("silent", [text("never said")]);
+        let id = server.schedule(scripted("silent")).await;
+        let job = server.end_of(id).await;
         check_cause(&job, Cause::Stuck);
         assert_eq!(gate.count(), 1);
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_worker_or_an_agent_that_breaks_does_not_lose_its_job() {
+fn a_panic_of_a_worker_or_an_agent_does_not_lose_its_job() {
     within(async {
-        let house = TestSite::new().open().await;
+        let server = TestSite::new().open().await;
         for (model, words) in [("fragile", "worker broke"), ("explosive", "agent broke")] {
-            let id = house.schedule(scripted(model)).await;
-            let job = house.end_of(id).await;
+            let id = server.schedule(scripted(model)).await;
+            let job = server.end_of(id).await;
             check_cause(&job, Cause::Server);
             assert!(failure(&job).message.contains(words), "{:?}", job.state);
         }
         // Other jobs continue.
-        let id = house.schedule(task("anything")).await;
-        assert_eq!(house.end_of(id).await.state, JobState::Complete);
-        let app = house.app.clone();
-        house.close().await;
+        let id = server.schedule(task("anything")).await;
+        assert_eq!(server.end_of(id).await.state, JobState::Complete);
+        let app = server.app.clone();
+        server.close().await;
         assert_eq!((app.work().queued, app.work().running), (0, 0));
     });
 }

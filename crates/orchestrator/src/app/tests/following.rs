@@ -13,11 +13,11 @@ use crate::hub::{JobUpdate, TurnBoundary};
 
 /// All updates until the end.
 async fn collect_updates(
-    house: &RunningTestServer,
+    server: &RunningTestServer,
     id: protocol::job::JobId,
     after: u64,
 ) -> Vec<JobUpdate> {
-    let follower = house.app.follow(&Caller::local(), id, after).await;
+    let follower = server.app.follow(&Caller::local(), id, after).await;
     let mut follower = follower.unwrap();
     let mut updates = Vec::new();
     while let Some(update) = follower.next().await {
@@ -42,27 +42,27 @@ fn event(update: &JobUpdate) -> Option<Event> {
 }
 
 #[test]
-fn a_job_can_be_followed_from_every_place_during_and_after() {
+fn a_job_can_be_followed_from_every_event_during_and_after() {
     within(async {
-        let house = Arc::new(TestSite::new().open().await);
+        let server = Arc::new(TestSite::new().open().await);
         let replies = [bash("echo 1"), bash("echo 2"), text("that is all")];
-        let gate = house.scripts.add_gated("slow", replies);
-        let id = house.schedule(scripted("slow")).await;
+        let gate = server.scripts.add_gated("slow", replies);
+        let id = server.schedule(scripted("slow")).await;
         let mut live = tokio::task::JoinSet::new();
         for after in [0, 1, 2, 3] {
-            let house = house.clone();
-            live.spawn(async move { (after, collect_updates(&house, id, after).await) });
+            let server = server.clone();
+            live.spawn(async move { (after, collect_updates(&server, id, after).await) });
         }
         gate.asked(1).await;
         gate.open(1);
         gate.asked(2).await;
         for after in [0, 2, 4, 5] {
-            let house = house.clone();
-            live.spawn(async move { (after, collect_updates(&house, id, after).await) });
+            let server = server.clone();
+            live.spawn(async move { (after, collect_updates(&server, id, after).await) });
         }
         gate.open(2);
-        let job = house.end_of(id).await;
-        let stored = house.events(id).await;
+        let job = server.end_of(id).await;
+        let stored = server.events(id).await;
         let last = stored.len() as u64;
         let check = |after: u64, updates: &[JobUpdate]| {
             let expect: Vec<u64> = (after + 1..=last).collect();
@@ -86,12 +86,12 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             assert!(revisions.is_sorted_by(|one, next| one < next));
         }
         for after in 0..=last {
-            let updates = collect_updates(&house, id, after).await;
+            let updates = collect_updates(&server, id, after).await;
             let expect: Vec<u64> = (after + 1..=last).collect();
             assert_eq!(seqs(&updates), expect);
             assert!(matches!(updates.last(), Some(JobUpdate::End)));
         }
-        let turns: Vec<TurnBoundary> = collect_updates(&house, id, 0)
+        let turns: Vec<TurnBoundary> = collect_updates(&server, id, 0)
             .await
             .iter()
             .filter_map(|update| match update {
@@ -100,21 +100,21 @@ fn a_job_can_be_followed_from_every_place_during_and_after() {
             })
             .collect();
         assert_eq!(turns, [TurnBoundary::Started(1), TurnBoundary::Ended(1)]);
-        Arc::into_inner(house).unwrap().close().await;
+        Arc::into_inner(server).unwrap().close().await;
     });
 }
 
 #[test]
-fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
+fn a_late_follower_gets_the_current_partial_reply() {
     within(async {
-        let house = TestSite::new().open().await;
+        let server = TestSite::new().open().await;
         let long = llm::script::ScriptedReply {
             pace_ms: 5,
             ..text(&"word ".repeat(2000))
         };
-        house.scripts.add("wordy", [long]);
-        let id = house.schedule(scripted("wordy")).await;
-        let mut first = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        server.scripts.add("wordy", [long]);
+        let id = server.schedule(scripted("wordy")).await;
+        let mut first = server.app.follow(&Caller::local(), id, 0).await.unwrap();
         let mut pieces = 0;
         while pieces < 10 {
             let update = first.next().await.unwrap();
@@ -122,7 +122,7 @@ fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
                 pieces += 1;
             }
         }
-        let mut late = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        let mut late = server.app.follow(&Caller::local(), id, 0).await.unwrap();
         let text = loop {
             let update = late.next().await.unwrap();
             if let Some(EventKind::TextDelta { text }) = event(&update).map(|event| event.kind) {
@@ -130,23 +130,23 @@ fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
             }
         };
         assert!(text.len() >= "word ".len() * 10, "{text}");
-        house.app.cancel(&Caller::local(), id).await.unwrap();
-        house.close().await;
+        server.app.cancel(&Caller::local(), id).await.unwrap();
+        server.close().await;
     });
 }
 
 #[test]
-fn a_reader_that_falls_behind_misses_no_lasting_event() {
+fn a_reader_that_lags_misses_no_persistent_event() {
     within(async {
-        let house = TestSite::new().open().await;
+        let server = TestSite::new().open().await;
         let mut replies: Vec<_> = (0..60)
             .map(|number| bash(&format!("seq {number} 200")))
             .collect();
         let wordy = text(&"word ".repeat(3000));
         replies.extend([wordy]);
-        house.scripts.add("busy", replies);
-        let id = house.schedule(scripted("busy")).await;
-        let mut slow = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        server.scripts.add("busy", replies);
+        let id = server.schedule(scripted("busy")).await;
+        let mut slow = server.app.follow(&Caller::local(), id, 0).await.unwrap();
         // Reads up to the first live update, and nothing more before everything has happened.
         let mut updates = Vec::new();
         let mut is_live = false;
@@ -155,36 +155,40 @@ fn a_reader_that_falls_behind_misses_no_lasting_event() {
             is_live = event(&update).is_some_and(|event| event.seq.is_none());
             updates.push(update);
         }
-        let job = house.end_of(id).await;
+        let job = server.end_of(id).await;
         assert_eq!(job.state, JobState::Complete, "{:?}", job.state);
         while let Some(update) = slow.next().await {
             updates.push(update);
         }
-        let last = house.events(id).await.len() as u64;
+        let last = server.events(id).await.len() as u64;
         assert!(last > 100);
         assert_eq!(seqs(&updates), (1..=last).collect::<Vec<_>>());
         assert!(matches!(updates.last(), Some(JobUpdate::End)));
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
+fn a_queued_job_can_be_followed_to_its_end() {
     within(async {
         let mut site = TestSite::new();
         site.config.concurrency = 1;
-        let house = site.open().await;
-        let gate = house.scripts.add_gated("held", [text("done")]);
-        let held = house.schedule(scripted("held")).await;
+        let server = site.open().await;
+        let gate = server.scripts.add_gated("held", [text("done")]);
+        let held = server.schedule(scripted("held")).await;
         gate.asked(1).await;
-        let queued = house.schedule(task("later")).await;
-        let mut follower = house.app.follow(&Caller::local(), queued, 0).await.unwrap();
+        let queued = server.schedule(task("later")).await;
+        let mut follower = server
+            .app
+            .follow(&Caller::local(), queued, 0)
+            .await
+            .unwrap();
         match follower.next().await {
             Some(JobUpdate::Job(snapshot)) => assert_eq!(snapshot.job.state, JobState::Queued),
             other => panic!("{other:?}"),
         }
         gate.open(1);
-        house.end_of(held).await;
+        server.end_of(held).await;
         let mut states = Vec::new();
         let mut is_ended = false;
         while let Some(update) = follower.next().await {
@@ -196,55 +200,58 @@ fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
         }
         assert_eq!(states, [JobState::Running, JobState::Complete]);
         assert!(is_ended);
-        house.parts.ending.cancel();
-        house.close().await;
+        server.parts.ending.cancel();
+        server.close().await;
     });
 }
 
 #[test]
 fn many_follow_one_job() {
     within(async {
-        let house = Arc::new(TestSite::new().open().await);
+        let server = Arc::new(TestSite::new().open().await);
         let replies = [bash("seq 1 100"), text("that is all")];
-        let gate = house.scripts.add_gated("popular", replies);
+        let gate = server.scripts.add_gated("popular", replies);
         let request = JobRequest {
             ..scripted("popular")
         };
-        let id = house.schedule(request).await;
+        let id = server.schedule(request).await;
         gate.asked(1).await;
         let mut followers = tokio::task::JoinSet::new();
         for _ in 0..500 {
-            let house = house.clone();
-            followers.spawn(async move { seqs(&collect_updates(&house, id, 0).await) });
+            let server = server.clone();
+            followers.spawn(async move { seqs(&collect_updates(&server, id, 0).await) });
         }
         gate.open(2);
-        house.end_of(id).await;
-        let last = house.events(id).await.len() as u64;
+        server.end_of(id).await;
+        let last = server.events(id).await.len() as u64;
         while let Some(updates) = followers.join_next().await {
             assert_eq!(updates.unwrap(), (1..=last).collect::<Vec<_>>());
         }
-        Arc::into_inner(house).unwrap().close().await;
+        Arc::into_inner(server).unwrap().close().await;
     });
 }
 
 #[test]
-fn what_a_running_job_has_cost_is_known_while_it_runs() {
+fn the_spending_of_a_running_job_is_current() {
     within(async {
-        let house = TestSite::new().open().await;
-        let gate = house
+        let server = TestSite::new().open().await;
+        let gate = server
             .scripts
             .add_gated("slow", [bash("true"), text("done")]);
-        let id = house.schedule(scripted("slow")).await;
+        let id = server.schedule(scripted("slow")).await;
         gate.open(1);
         gate.asked(2).await;
         let caller = Caller::local();
-        let listed = house.app.list(&caller, JobQuery::default()).await.unwrap();
-        for job in [house.app.job(&caller, id).await.unwrap(), listed[0].clone()] {
+        let listed = server.app.list(&caller, JobQuery::default()).await.unwrap();
+        for job in [
+            server.app.job(&caller, id).await.unwrap(),
+            listed[0].clone(),
+        ] {
             assert_eq!((job.spending.requests, job.spending.cost), (1, Some(0.5)));
         }
         gate.open(2);
-        let job = house.end_of(id).await;
+        let job = server.end_of(id).await;
         assert_eq!((job.spending.requests, job.spending.cost), (2, Some(1.0)));
-        house.close().await;
+        server.close().await;
     });
 }

@@ -55,63 +55,63 @@ fn an_outage_stops_claims_of_its_provider_alone_and_fails_no_job() {
         let site = site(Duration::from_millis(50), HOUR);
         add_builder(&site, "a/builder");
         add_builder(&site, "b/builder");
-        let house = site.open().await;
-        assert_eq!(house.app.check().await.unwrap(), [""; 0]);
-        house.scripts.set_outage("a", true);
+        let server = site.open().await;
+        assert_eq!(server.app.check().await.unwrap(), [""; 0]);
+        server.scripts.set_outage("a", true);
         let mut ids = Vec::new();
         for _ in 0..12 {
-            ids.push(house.schedule(scripted("a/builder")).await);
+            ids.push(server.schedule(scripted("a/builder")).await);
         }
-        while !house.parts.breakers.has_outage() {
+        while !server.parts.breakers.has_outage() {
             tokio::task::yield_now().await;
         }
-        let lines = house.app.check().await.unwrap();
+        let lines = server.app.check().await.unwrap();
         assert!(
             lines[0].starts_with("the model provider `a` is failing"),
             "{lines:?}"
         );
         // Other providers are not affected.
-        let other = house.schedule(scripted("b/builder")).await;
-        house.check_done(other).await;
-        assert!(house.parts.breakers.has_outage());
+        let other = server.schedule(scripted("b/builder")).await;
+        server.check_done(other).await;
+        assert!(server.parts.breakers.has_outage());
         assert!(
-            house
+            server
                 .parts
                 .breakers
                 .providers()
                 .contains(&("a".to_owned(), false))
         );
-        house.scripts.set_outage("a", false);
+        server.scripts.set_outage("a", false);
         for id in ids {
-            house.check_done(id).await;
+            server.check_done(id).await;
         }
-        assert!(!house.parts.breakers.has_outage());
-        assert_eq!(house.app.check().await.unwrap(), [""; 0]);
-        assert_eq!(house.app.parked().await.unwrap(), 0);
-        house.close().await;
+        assert!(!server.parts.breakers.has_outage());
+        assert_eq!(server.app.check().await.unwrap(), [""; 0]);
+        assert_eq!(server.app.parked().await.unwrap(), 0);
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_goes_on_in_its_session_where_the_provider_failed() {
+fn a_job_continues_its_session_after_a_failure_of_the_provider() {
     within(async {
         let site = site(Duration::from_millis(1), HOUR);
         let replies = [bash("echo 1 >> one.txt"), text("It is built.")];
         let gate = site.scripts.add_gated("a/builder", replies);
-        let house = site.open().await;
-        let id = house.schedule(scripted("a/builder")).await;
+        let server = site.open().await;
+        let id = server.schedule(scripted("a/builder")).await;
         gate.open(1);
         gate.asked(2).await;
-        house.scripts.set_outage("a", true);
+        server.scripts.set_outage("a", true);
         gate.open(2);
         gate.asked(4).await;
-        let job = house.job(id).await;
+        let job = server.job(id).await;
         assert_eq!(job.parked.unwrap().failures, 2);
-        house.scripts.set_outage("a", false);
+        server.scripts.set_outage("a", false);
         gate.open(1);
-        house.check_done(id).await;
-        assert_eq!(house.job(id).await.epoch, 3);
-        let events = house.events(id).await;
+        server.check_done(id).await;
+        assert_eq!(server.job(id).await.epoch, 3);
+        let events = server.events(id).await;
         let count = |is_one: fn(&EventKind) -> bool| {
             events.iter().filter(|event| is_one(&event.kind)).count()
         };
@@ -120,12 +120,12 @@ fn a_job_goes_on_in_its_session_where_the_provider_failed() {
             count(|kind| matches!(kind, EventKind::TurnContinued { .. })),
             2
         );
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_parked_job_stays_parked_over_a_restart_until_somebody_speaks() {
+fn a_parked_job_stays_parked_over_a_restart_until_a_message() {
     within(async {
         let site = site(HOUR, HOUR);
         let replies = [
@@ -134,75 +134,75 @@ fn a_parked_job_stays_parked_over_a_restart_until_somebody_speaks() {
             text("Yes."),
         ];
         site.scripts.add("a/builder", replies);
-        let house = site.open().await;
-        house.scripts.set_outage("a", true);
-        let id = house.schedule(scripted("a/builder")).await;
-        let before = house.parked(id).await;
+        let server = site.open().await;
+        server.scripts.set_outage("a", true);
+        let id = server.schedule(scripted("a/builder")).await;
+        let before = server.parked(id).await;
         let parked = before.parked.clone().unwrap();
         assert_eq!((parked.cause, parked.failures), (Cause::Provider, 1));
         assert!(parked.not_before > parked.since);
-        house.close().await;
+        server.close().await;
 
-        let house = site.open().await;
-        house.scripts.set_outage("a", false);
-        let job = house.job(id).await;
+        let server = site.open().await;
+        server.scripts.set_outage("a", false);
+        let job = server.job(id).await;
         assert_eq!(job.epoch, before.epoch);
         let (mut now, mut then) = (job.parked.unwrap(), before.parked.unwrap());
         // The server counts the time that it was open.
         (now.waited_millis, then.waited_millis) = (0, 0);
         assert_eq!(now, then);
         assert_eq!(job.state, JobState::Queued);
-        assert_eq!(house.app.parked().await.unwrap(), 1);
-        house.say(id, "Is it built?").await;
-        let job = house.end_of(id).await;
+        assert_eq!(server.app.parked().await.unwrap(), 1);
+        server.send_message(id, "Is it built?").await;
+        let job = server.end_of(id).await;
         assert_eq!(job.state, JobState::Complete);
-        assert_eq!(house.delivered_messages(id).await.len(), 2);
-        house.close().await;
+        assert_eq!(server.delivered_messages(id).await.len(), 2);
+        server.close().await;
     });
 }
 
 #[test]
-fn a_server_that_dies_before_it_parks_a_job_goes_on_with_it() {
+fn the_next_server_continues_a_job_that_was_not_parked() {
     within(async {
         let site = site(HOUR, HOUR);
         add_builder(&site, "a/builder");
-        let house = site.open().await;
-        house.scripts.set_outage("a", true);
-        let id = house.schedule(scripted("a/builder")).await;
-        let mut job = house.parked(id).await;
-        let jobs = house.parts.jobs.clone();
-        house.close().await;
+        let server = site.open().await;
+        server.scripts.set_outage("a", true);
+        let id = server.schedule(scripted("a/builder")).await;
+        let mut job = server.parked(id).await;
+        let jobs = server.parts.jobs.clone();
+        server.close().await;
         // As if the server had died between the end of the turn and the end of the claim.
         job.state = JobState::Running;
         job.parked = None;
         jobs.change(job, ChangeExtras::default()).await.unwrap();
 
-        let house = site.open().await;
-        house.scripts.set_outage("a", false);
-        house.check_done(id).await;
-        house.close().await;
+        let server = site.open().await;
+        server.scripts.set_outage("a", false);
+        server.check_done(id).await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_is_parked_for_so_long_and_then_fails_with_its_work() {
+fn a_job_that_was_parked_too_long_fails_with_its_work() {
     within(async {
         let site = site(HOUR, Duration::from_millis(200));
         let replies = [bash("echo 1 > one.txt"), text("Never.")];
         let gate = site.scripts.add_gated("a/builder", replies);
-        let house = site.open().await;
-        let id = house.schedule(scripted("a/builder")).await;
+        let server = site.open().await;
+        let id = server.schedule(scripted("a/builder")).await;
         gate.open(1);
         gate.asked(2).await;
-        house.scripts.set_outage("a", true);
+        server.scripts.set_outage("a", true);
         gate.open(10);
-        let job = house.end_of(id).await;
+        let job = server.end_of(id).await;
         check_cause(&job, Cause::Provider);
         let message = &failure(&job).message;
         assert!(message.contains("overloaded; it was parked"), "{message}");
         assert_eq!(job.epoch, 2, "it had a last try");
-        assert!(zip_names(&house.folder(id)).contains(&"one.txt".to_owned()));
-        house.close().await;
+        assert!(zip_names(&server.folder(id)).contains(&"one.txt".to_owned()));
+        server.close().await;
     });
 }
 
@@ -211,13 +211,13 @@ fn a_parked_job_is_cancelled_at_once() {
     within(async {
         let site = site(HOUR, HOUR);
         add_builder(&site, "a/builder");
-        let house = site.open().await;
-        house.scripts.set_outage("a", true);
-        let id = house.schedule(scripted("a/builder")).await;
-        house.parked(id).await;
-        let job = house.app.cancel(&Caller::local(), id).await.unwrap();
+        let server = site.open().await;
+        server.scripts.set_outage("a", true);
+        let id = server.schedule(scripted("a/builder")).await;
+        server.parked(id).await;
+        let job = server.app.cancel(&Caller::local(), id).await.unwrap();
         check_cause(&job, Cause::Cancelled);
-        assert_eq!(house.app.work().queued, 0);
-        house.close().await;
+        assert_eq!(server.app.work().queued, 0);
+        server.close().await;
     });
 }

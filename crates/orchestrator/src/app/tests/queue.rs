@@ -12,21 +12,21 @@ fn users_take_turns() {
     within(async {
         let mut site = TestSite::new();
         site.config.concurrency = 1;
-        let house = site.open().await;
+        let server = site.open().await;
         // Blocks the only worker until all jobs are scheduled.
-        let gate = house.scripts.add_gated("first", [text("first")]);
-        let first = house.schedule(scripted("first")).await;
+        let gate = server.scripts.add_gated("first", [text("first")]);
+        let first = server.schedule(scripted("first")).await;
         gate.asked(1).await;
         let mut ids = vec![first];
         for (name, count) in [("ada", 4), ("bob", 2), ("eve", 1)] {
             for _ in 0..count {
-                ids.push(house.schedule_for(&user(name), task("work")).await);
+                ids.push(server.schedule_for(&user(name), task("work")).await);
             }
         }
         gate.open(1);
         let mut jobs = Vec::new();
         for id in ids {
-            jobs.push(house.end_of(id).await);
+            jobs.push(server.end_of(id).await);
         }
         jobs.sort_by_key(|job| job.started);
         let order: Vec<&str> = jobs.iter().map(|job| job.owner.as_str()).collect();
@@ -34,32 +34,35 @@ fn users_take_turns() {
             order,
             ["local", "ada", "bob", "eve", "ada", "bob", "ada", "ada"]
         );
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn no_more_run_at_once_than_may() {
+fn running_jobs_are_limited() {
     within(async {
         let mut site = TestSite::new();
         site.config.concurrency = 3;
         site.config.running_per_user = 2;
-        let house = site.open().await;
-        let gate = house.scripts.add_gated("held", [text("done")]);
+        let server = site.open().await;
+        let gate = server.scripts.add_gated("held", [text("done")]);
         let mut ids = Vec::new();
         for name in ["ada", "ada", "ada", "bob", "bob"] {
-            ids.push(house.schedule_for(&user(name), scripted("held")).await);
+            ids.push(server.schedule_for(&user(name), scripted("held")).await);
         }
         gate.asked(3).await;
-        let running: Vec<Job> = house.parts.jobs.claimed().await.unwrap();
+        let running: Vec<Job> = server.parts.jobs.claimed().await.unwrap();
         let of = |name: &str| running.iter().filter(|job| job.owner == name).count();
         assert_eq!((of("ada"), of("bob")), (2, 1));
-        assert_eq!((house.app.work().running, house.app.work().queued), (3, 2));
+        assert_eq!(
+            (server.app.work().running, server.app.work().queued),
+            (3, 2)
+        );
         gate.open(5);
         for id in ids {
-            house.end_of(id).await;
+            server.end_of(id).await;
         }
-        house.close().await;
+        server.close().await;
     });
 }
 
@@ -70,13 +73,13 @@ fn a_full_queue_refuses_under_any_concurrency() {
         site.config.concurrency = 1;
         site.config.queue = 10;
         site.config.queue_per_user = 7;
-        let house = site.open().await;
-        let gate = house.scripts.add_gated("held", vec![text("done"); 2]);
-        let held = house.schedule(scripted("held")).await;
+        let server = site.open().await;
+        let gate = server.scripts.add_gated("held", vec![text("done"); 2]);
+        let held = server.schedule(scripted("held")).await;
         gate.asked(1).await;
         let mut tries = tokio::task::JoinSet::new();
         for number in 0..40 {
-            let app = house.app.clone();
+            let app = server.app.clone();
             let name = ["ada", "bob"][number % 2];
             tries.spawn(async move {
                 let scheduled = app.schedule(&user(name), task("wait"), None, None).await;
@@ -97,17 +100,17 @@ fn a_full_queue_refuses_under_any_concurrency() {
         }
         // A freed place can be used again.
         let (name, id) = accepted[0];
-        house.app.cancel(&user(name), id).await.unwrap();
-        house.schedule_for(&user("eve"), task("wait")).await;
-        house.app.cancel(&Caller::local(), held).await.unwrap();
-        house.close().await;
+        server.app.cancel(&user(name), id).await.unwrap();
+        server.schedule_for(&user("eve"), task("wait")).await;
+        server.app.cancel(&Caller::local(), held).await.unwrap();
+        server.close().await;
     });
 }
 
 #[test]
 fn the_same_request_under_the_same_key_is_one_job() {
     within(async {
-        let house = TestSite::new().open().await;
+        let server = TestSite::new().open().await;
         let key = |fingerprint: u8| {
             Some(IdempotencyKey {
                 key: "mine".to_owned(),
@@ -115,71 +118,71 @@ fn the_same_request_under_the_same_key_is_one_job() {
             })
         };
         let caller = user("ada");
-        let schedule = |key| house.app.schedule(&caller, task("once"), None, key);
+        let schedule = |key| server.app.schedule(&caller, task("once"), None, key);
         let first = schedule(key(1)).await.unwrap();
         let second = schedule(key(1)).await.unwrap();
         assert!(first.is_new && !second.is_new);
         assert_eq!(first.id, second.id);
         assert!(matches!(schedule(key(2)).await, Err(AppError::KeyTaken)));
-        house.end_of(first.id).await;
-        assert_eq!(house.app.work().queued, 0, "places were given back");
-        house.close().await;
+        server.end_of(first.id).await;
+        assert_eq!(server.app.work().queued, 0, "places were given back");
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_is_done_again_as_a_new_one_and_the_old_one_can_go() {
+fn a_job_is_retried_as_a_new_job_and_the_old_one_can_be_deleted() {
     within(async {
-        let house = TestSite::new().open().await;
-        house.scripts.add("one", [text("done")]);
-        let upload = house.app.new_upload();
+        let server = TestSite::new().open().await;
+        server.scripts.add("one", [text("done")]);
+        let upload = server.app.new_upload();
         let mut zip = zip::ZipWriter::new(std::fs::File::create(&upload).unwrap());
         zip.start_file("given.txt", zip::write::SimpleFileOptions::default())
             .unwrap();
         std::io::Write::write_all(&mut zip, b"given").unwrap();
         zip.finish().unwrap();
         let caller = user("ada");
-        let scheduled = house
+        let scheduled = server
             .app
             .schedule(&caller, scripted("one"), Some(upload.clone()), None);
         let id = scheduled.await.unwrap().id;
         assert!(!upload.exists());
-        let old = house.end_of(id).await;
+        let old = server.end_of(id).await;
 
         // By an admin, for its owner.
-        let new = house.app.retry(&Caller::local(), id).await.unwrap();
+        let new = server.app.retry(&Caller::local(), id).await.unwrap();
         assert_ne!(new.id, id);
         assert_eq!(new.owner, "ada");
         assert_eq!(new.request, old.request);
-        house.app.delete(&caller, id).await.unwrap();
-        let gone = house.app.job(&caller, id).await;
+        server.app.delete(&caller, id).await.unwrap();
+        let gone = server.app.job(&caller, id).await;
         assert!(matches!(gone, Err(AppError::NoJob(_))));
-        assert!(!house.folder(id).path().exists());
+        assert!(!server.folder(id).path().exists());
         let session = old.session.unwrap();
-        assert!(house.parts.store.events(&session).await.is_err());
+        assert!(server.parts.store.events(&session).await.is_err());
 
-        let new = house.end_of(new.id).await;
+        let new = server.end_of(new.id).await;
         assert_ne!(new.session.as_ref(), Some(&session));
-        let given = house.folder(new.id).workspace().join("given.txt");
+        let given = server.folder(new.id).workspace().join("given.txt");
         assert_eq!(std::fs::read_to_string(given).unwrap(), "given");
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_of_somebody_else_is_not_there() {
+fn a_job_of_another_user_is_missing() {
     within(async {
-        let house = TestSite::new().open().await;
+        let server = TestSite::new().open().await;
         let request = JobRequest {
             interactive: true,
             ..task("a secret heliotrope")
         };
-        let id = house.schedule_for(&user("ada"), request).await;
-        house
+        let id = server.schedule_for(&user("ada"), request).await;
+        server
             .until(id, |job| job.state == protocol::job::JobState::Waiting)
             .await;
         let bob = user("bob");
-        let app = &house.app;
+        let app = &server.app;
         let no_job = |outcome: Result<(), AppError>| {
             assert!(matches!(outcome, Err(AppError::NoJob(_))));
         };
@@ -187,7 +190,11 @@ fn a_job_of_somebody_else_is_not_there() {
         no_job(app.cancel(&bob, id).await.map(drop));
         no_job(app.retry(&bob, id).await.map(drop));
         no_job(app.delete(&bob, id).await);
-        no_job(app.say(&bob, id, "hello".to_owned()).await.map(drop));
+        no_job(
+            app.send_message(&bob, id, "hello".to_owned())
+                .await
+                .map(drop),
+        );
         no_job(app.interrupt(&bob, id).await.map(drop));
         no_job(app.follow(&bob, id, 0).await.map(drop));
         no_job(app.last_event(&bob, id).await.map(drop));
@@ -205,6 +212,6 @@ fn a_job_of_somebody_else_is_not_there() {
             assert_eq!(found[0].job.id, id);
         }
         app.cancel(&user("ada"), id).await.unwrap();
-        house.close().await;
+        server.close().await;
     });
 }

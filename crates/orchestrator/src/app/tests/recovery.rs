@@ -14,7 +14,7 @@ use crate::keys::create_key;
 use crate::server::Server;
 
 #[test]
-fn a_parked_job_goes_on_where_it_was_in_its_own_workspace() {
+fn a_parked_job_continues_in_its_own_workspace() {
     within(async {
         let site = TestSite::new();
         let replies = [
@@ -24,48 +24,48 @@ fn a_parked_job_goes_on_where_it_was_in_its_own_workspace() {
             text("three lines"),
         ];
         let gate = site.scripts.add_gated("writer", replies);
-        let house = site.open().await;
-        let id = house.schedule(scripted("writer")).await;
+        let server = site.open().await;
+        let id = server.schedule(scripted("writer")).await;
         gate.open(2);
         gate.asked(3).await;
-        house.close().await;
+        server.close().await;
 
-        let house = site.open().await;
-        let parked = house.job(id).await;
+        let server = site.open().await;
+        let parked = server.job(id).await;
         assert_eq!(parked.crashes, 0, "an end in order is no crash");
         gate.open(10);
-        let job = house.end_of(id).await;
+        let job = server.end_of(id).await;
         assert_eq!(job.state, JobState::Complete);
         assert_eq!((job.epoch, job.crashes), (2, 0));
-        let lines = house.folder(id).workspace().join("lines");
+        let lines = server.folder(id).workspace().join("lines");
         assert_eq!(std::fs::read_to_string(lines).unwrap(), "1\n2\n3\n");
-        assert_eq!(house.delivered_messages(id).await, ["do as writer says"]);
-        let continued = house
+        assert_eq!(server.delivered_messages(id).await, ["do as writer says"]);
+        let continued = server
             .events(id)
             .await
             .iter()
             .filter(|event| matches!(event.kind, EventKind::TurnContinued { .. }))
             .count();
         assert_eq!(continued, 1);
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
+fn running_jobs_continue_from_their_last_event_after_a_crash() {
     within(async {
         let site = TestSite::new();
         site.scripts
             .add("two", [bash("echo 1 > one"), text("first"), text("second")]);
         // The state that a server leaves when it dies after each event: the session up to that
         // event, and a record that is claimed.
-        let house = site.open().await;
-        let whole = house.schedule(scripted("two")).await;
-        house.end_of(whole).await;
-        let events = house.events(whole).await;
-        house.close().await;
+        let server = site.open().await;
+        let whole = server.schedule(scripted("two")).await;
+        server.end_of(whole).await;
+        let events = server.events(whole).await;
+        server.close().await;
 
-        for kept in 0..=events.len() {
+        for stored in 0..=events.len() {
             // No worker runs while the state is prepared.
             let server = site.server().await;
             let parts = server.parts().clone();
@@ -75,13 +75,13 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
             let id = accepted.unwrap().id;
             let mut job = parts.jobs.job(id).await.unwrap().unwrap();
             let session: protocol::SessionId =
-                format!("20260131-1745{kept:02}-abcd").parse().unwrap();
+                format!("20260131-1745{stored:02}-abcd").parse().unwrap();
             let claim = crate::job::JobChange::Claim {
                 session: session.clone(),
             };
             parts.change(&mut job, claim, None).await.unwrap();
             let mut journal = parts.store.begin(session.clone()).await.unwrap();
-            for event in &events[..kept] {
+            for event in &events[..stored] {
                 // Its checkpoints belong to another session.
                 if matches!(event.kind, EventKind::CheckpointMade { .. }) {
                     continue;
@@ -89,23 +89,23 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
                 let kind = event.kind.clone();
                 journal.append(event.time, kind).await.unwrap();
             }
-            if kept > 0 {
+            if stored > 0 {
                 // The workspace is there before the first event.
                 let folder = crate::folder::JobFolder::new(&site.config.data, id);
                 std::fs::create_dir_all(folder.workspace()).unwrap();
             }
             drop((journal, app, parts, server));
 
-            let house = site.open().await;
-            let job = house.end_of(id).await;
-            assert_eq!(job.state, JobState::Complete, "{kept}: {:?}", job.state);
-            assert_eq!((job.epoch, job.crashes), (2, 1), "{kept}");
+            let server = site.open().await;
+            let job = server.end_of(id).await;
+            assert_eq!(job.state, JobState::Complete, "{stored}: {:?}", job.state);
+            assert_eq!((job.epoch, job.crashes), (2, 1), "{stored}");
             assert_eq!(
-                house.delivered_messages(id).await,
+                server.delivered_messages(id).await,
                 ["do as two says"],
-                "{kept}"
+                "{stored}"
             );
-            let outcomes: Vec<_> = house
+            let outcomes: Vec<_> = server
                 .events(id)
                 .await
                 .into_iter()
@@ -114,9 +114,9 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
                     _ => None,
                 })
                 .collect();
-            assert_eq!(outcomes, [Outcome::Done], "{kept}");
+            assert_eq!(outcomes, [Outcome::Done], "{stored}");
             assert!(job.artifact.is_some());
-            house.close().await;
+            server.close().await;
         }
     });
 }
@@ -126,43 +126,43 @@ fn messages_sent_before_a_crash_arrive_after_it() {
     within(async {
         let site = TestSite::new();
         let gate = site.scripts.add_gated("talker", vec![text("yes"); 5]);
-        let house = site.open().await;
-        let id = house.schedule(scripted("talker")).await;
+        let server = site.open().await;
+        let id = server.schedule(scripted("talker")).await;
         gate.asked(1).await;
-        house.say(id, "second").await;
-        house.say(id, "third").await;
-        house.close().await;
+        server.send_message(id, "second").await;
+        server.send_message(id, "third").await;
+        server.close().await;
         gate.open(10);
-        let house = site.open().await;
-        let job = house.end_of(id).await;
+        let server = site.open().await;
+        let job = server.end_of(id).await;
         assert_eq!(job.state, JobState::Complete);
         assert_eq!(
-            house.delivered_messages(id).await,
+            server.delivered_messages(id).await,
             ["do as talker says", "second", "third"]
         );
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn queued_jobs_are_there_after_a_restart() {
+fn queued_jobs_survive_a_restart() {
     within(async {
         let mut site = TestSite::new();
         site.config.concurrency = 1;
         let gate = site.scripts.add_gated("held", [text("done")]);
-        let house = site.open().await;
-        let mut ids = vec![house.schedule(scripted("held")).await];
+        let server = site.open().await;
+        let mut ids = vec![server.schedule(scripted("held")).await];
         gate.asked(1).await;
         for _ in 0..5 {
-            ids.push(house.schedule(task("later")).await);
+            ids.push(server.schedule(task("later")).await);
         }
-        house.close().await;
+        server.close().await;
         gate.open(1);
-        let house = site.open().await;
+        let server = site.open().await;
         for id in ids {
-            assert_eq!(house.end_of(id).await.state, JobState::Complete);
+            assert_eq!(server.end_of(id).await.state, JobState::Complete);
         }
-        house.close().await;
+        server.close().await;
     });
 }
 
@@ -172,48 +172,48 @@ fn a_deadline_counts_what_ran_before_a_restart() {
         let site = TestSite::new();
         site.scripts
             .add("sleepy", [bash("sleep 1000"), text("late")]);
-        let house = site.open().await;
+        let server = site.open().await;
         let request = protocol::job::JobRequest {
             timeout: Some(600),
             ..scripted("sleepy")
         };
-        let id = house.schedule(request).await;
-        house.until(id, |job| job.state == JobState::Running).await;
-        let job = house.job(id).await;
+        let id = server.schedule(request).await;
+        server.until(id, |job| job.state == JobState::Running).await;
+        let job = server.job(id).await;
         // As if it had run for all but one second of its time.
-        house.close().await;
+        server.close().await;
         let jobs = store::JobStore::open(&site.config.data).await.unwrap();
         let mut parked = jobs.job(id).await.unwrap().unwrap();
         assert!(parked.ran_millis >= job.ran_millis);
         parked.ran_millis = 599_000;
         jobs.change(parked, Default::default()).await.unwrap();
         drop(jobs);
-        let house = site.open().await;
-        let job = house.end_of(id).await;
+        let server = site.open().await;
+        let job = server.end_of(id).await;
         check_cause(&job, Cause::Deadline);
         assert!((600_000..630_000).contains(&job.ran_millis));
-        house.close().await;
+        server.close().await;
     });
 }
 
 #[test]
-fn a_job_under_which_servers_die_again_and_again_ends() {
+fn a_job_that_crashes_many_servers_ends() {
     within(async {
         let site = TestSite::new();
         let gate = site.scripts.add_gated("deadly", [text("never said")]);
-        let house = site.open().await;
-        let id = house.schedule(scripted("deadly")).await;
+        let server = site.open().await;
+        let id = server.schedule(scripted("deadly")).await;
         gate.asked(1).await;
-        house.close().await;
+        server.close().await;
         let jobs = store::JobStore::open(&site.config.data).await.unwrap();
         let mut job = jobs.job(id).await.unwrap().unwrap();
         job.crashes = MAX_CRASHES - 1;
         job.state = JobState::Running;
         jobs.change(job, Default::default()).await.unwrap();
         drop(jobs);
-        let house = site.open().await;
-        check_cause(&house.job(id).await, Cause::Crashes);
-        house.close().await;
+        let server = site.open().await;
+        check_cause(&server.job(id).await, Cause::Crashes);
+        server.close().await;
     });
 }
 
@@ -225,12 +225,12 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
         let gate = site
             .scripts
             .add_gated("quick", [bash("echo 1 > one"), text("done")]);
-        let house = site.open().await;
-        let id = house.schedule(scripted("quick")).await;
+        let server = site.open().await;
+        let id = server.schedule(scripted("quick")).await;
         gate.asked(1).await;
-        let app = house.app.clone();
-        let ending = house.parts.ending.clone();
-        let closed = tokio::spawn(house.close());
+        let app = server.app.clone();
+        let ending = server.parts.ending.clone();
+        let closed = tokio::spawn(server.close());
         ending.cancelled().await;
         let refused = app
             .schedule(&Caller::local(), task("late"), None, None)
@@ -240,11 +240,11 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
         gate.open(2);
         closed.await.unwrap();
         drop((app, ending));
-        let house = site.open().await;
-        let job = house.job(id).await;
+        let server = site.open().await;
+        let job = server.job(id).await;
         assert_eq!((job.state, job.epoch), (JobState::Complete, 1));
-        assert_eq!(zip_names(&house.folder(id)), ["one"]);
-        house.close().await;
+        assert_eq!(zip_names(&server.folder(id)), ["one"]);
+        server.close().await;
     });
 }
 
@@ -254,18 +254,18 @@ fn a_job_that_only_waits_is_complete_when_the_server_ends() {
         let mut site = TestSite::new();
         site.config.drain = Duration::from_secs(50);
         site.scripts.add("chatty", [text("hello")]);
-        let house = site.open().await;
+        let server = site.open().await;
         let request = protocol::job::JobRequest {
             interactive: true,
             ..scripted("chatty")
         };
-        let id = house.schedule(request).await;
-        house.until(id, |job| job.state == JobState::Waiting).await;
-        house.close().await;
-        let house = site.open().await;
-        let job = house.job(id).await;
+        let id = server.schedule(request).await;
+        server.until(id, |job| job.state == JobState::Waiting).await;
+        server.close().await;
+        let server = site.open().await;
+        let job = server.job(id).await;
         assert_eq!((job.state, job.epoch), (JobState::Complete, 1));
-        house.close().await;
+        server.close().await;
     });
 }
 

@@ -92,7 +92,7 @@ impl TestSite {
         RunningTestServer {
             app: App::new(parts.clone()),
             dispatcher: tokio::spawn(Dispatcher::new(parts.clone()).run()),
-            beats: [
+            clock_tasks: [
                 tokio::spawn(watch::store_run_times(parts.clone(), parts.closing.clone())),
                 tokio::spawn(watch::store_parked_time(
                     parts.clone(),
@@ -113,7 +113,7 @@ pub(crate) struct RunningTestServer {
     pub(crate) parts: Arc<ServerParts>,
     pub(crate) scripts: Arc<Scripts>,
     dispatcher: JoinHandle<()>,
-    beats: [JoinHandle<()>; 2],
+    clock_tasks: [JoinHandle<()>; 2],
     server: Server,
     _folder: Arc<TempDir>,
 }
@@ -187,9 +187,12 @@ impl RunningTestServer {
         self.until(id, |job| job.state.has_ended()).await
     }
 
-    pub(crate) async fn say(&self, id: JobId, text: &str) -> Job {
+    pub(crate) async fn send_message(&self, id: JobId, text: &str) -> Job {
         let caller = Caller::local();
-        self.app.say(&caller, id, text.to_owned()).await.unwrap()
+        self.app
+            .send_message(&caller, id, text.to_owned())
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn events(&self, id: JobId) -> Vec<Event> {
@@ -216,8 +219,8 @@ impl RunningTestServer {
         self.parts.ending.cancel();
         self.dispatcher.await.unwrap();
         self.parts.closing.cancel();
-        for beats in self.beats {
-            beats.await.unwrap();
+        for clock_tasks in self.clock_tasks {
+            clock_tasks.await.unwrap();
         }
         drop(self.server);
     }

@@ -267,34 +267,34 @@ mod tests {
 
     #[test]
     fn the_end_of_one_login_or_key_leaves_the_others_known() {
-        let doorkeeper = Authenticator::new();
+        let authenticator = Authenticator::new();
         let until = Instant::now() + Duration::from_secs(60);
         let key = Uuid::from_u128(1);
-        let known = |doorkeeper: &Authenticator| doorkeeper.known().callers.len();
+        let known = |authenticator: &Authenticator| authenticator.known().callers.len();
         let remember = |token: Credential<'_>, key: Uuid| {
-            let round = doorkeeper.known().round;
+            let round = authenticator.known().round;
             let caller = Caller {
                 key: Some(key),
                 ..Caller::local()
             };
-            doorkeeper.remember(token.hash(), Arc::new(caller), until, round);
+            authenticator.remember(token.hash(), Arc::new(caller), until, round);
         };
         remember(Credential::Key("a"), key);
         remember(Credential::Login("b"), key);
         remember(Credential::Key("c"), Uuid::from_u128(2));
-        doorkeeper.invalidate_login("made up");
-        doorkeeper.invalidate_login("a");
-        assert_eq!(known(&doorkeeper), 3);
-        doorkeeper.invalidate_login("b");
-        assert_eq!(known(&doorkeeper), 2);
-        doorkeeper.invalidate_key(key);
-        assert_eq!(known(&doorkeeper), 1);
+        authenticator.invalidate_login("made up");
+        authenticator.invalidate_login("a");
+        assert_eq!(known(&authenticator), 3);
+        authenticator.invalidate_login("b");
+        assert_eq!(known(&authenticator), 2);
+        authenticator.invalidate_key(key);
+        assert_eq!(known(&authenticator), 1);
         // A lookup that began before a login ended is not cached.
-        let round = doorkeeper.known().round;
-        doorkeeper.invalidate_login("d");
+        let round = authenticator.known().round;
+        authenticator.invalidate_login("d");
         let caller = Arc::new(Caller::local());
-        doorkeeper.remember(Credential::Login("d").hash(), caller, until, round);
-        assert_eq!(known(&doorkeeper), 1);
+        authenticator.remember(Credential::Login("d").hash(), caller, until, round);
+        assert_eq!(known(&authenticator), 1);
     }
 
     #[test]

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_go_without_saying_may_be_said() {
+    fn default_ports_may_be_explicit() {
         for (origin, host, expect) in [
             ("https://hot.example", "hot.example:443", true),
             ("https://hot.example", "hot.example", true),

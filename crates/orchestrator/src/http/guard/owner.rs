@@ -200,8 +200,8 @@ fn owner_in_row(row: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
 /// `0100007F:0BB9`: words of an address in this machine's byte order, and a port.
 fn parse_address(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
-    let word = |place: usize| {
-        let digits = address.get(place * 8..place * 8 + 8)?;
+    let word = |index: usize| {
+        let digits = address.get(index * 8..index * 8 + 8)?;
         Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
     };
     let ip: IpAddr = match address.len() {
@@ -209,8 +209,8 @@ fn parse_address(text: &str) -> Option<(IpAddr, u16)> {
         32 => {
             let words = [word(0)?, word(1)?, word(2)?, word(3)?];
             let mut bytes = [0; 16];
-            for (place, byte) in bytes.iter_mut().zip(words.concat()) {
-                *place = byte;
+            for (target, byte) in bytes.iter_mut().zip(words.concat()) {
+                *target = byte;
             }
             Ipv6Addr::from(bytes).into()
         }
@@ -278,9 +278,9 @@ mod tests {
     fn a_listener_is_not_the_peer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let nobody: SocketAddr = "127.0.0.1:1".parse().unwrap();
-        socket_query::query_owner(address, nobody).unwrap_err();
-        assert_eq!(search_tables(address, nobody).unwrap(), None);
+        let unused: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        socket_query::query_owner(address, unused).unwrap_err();
+        assert_eq!(search_tables(address, unused).unwrap(), None);
     }
 
     #[test]

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn askers_that_no_longer_matter_are_forgotten() {
+    fn idle_clients_are_removed_from_the_limiter() {
         let rates: RateLimiter<String> = RateLimiter::new(1, 1).unwrap();
         let begin = Instant::now();
         for number in 0..PRUNE_THRESHOLD {

@@ -27,8 +27,8 @@ impl ZipNames {
     pub(super) fn add(&mut self, parts: &[&str], is_folder: bool) -> Result<u64, NameClash> {
         let mut parent = ROOT_ID;
         let mut new = 0;
-        for (place, part) in parts.iter().enumerate() {
-            let is_last = place + 1 == parts.len();
+        for (index, part) in parts.iter().enumerate() {
+            let is_last = index + 1 == parts.len();
             let is_folder = is_folder || !is_last;
             let next = u32::try_from(self.nodes.len() + 1).map_err(|_| NameClash)?;
             match self.nodes.entry((parent, (*part).into())) {
@@ -36,8 +36,8 @@ impl ZipNames {
                     parent = node.get().id;
                 }
                 Entry::Occupied(_) => return Err(NameClash),
-                Entry::Vacant(place) => {
-                    place.insert(ZipNode {
+                Entry::Vacant(entry) => {
+                    entry.insert(ZipNode {
                         id: next,
                         is_folder,
                     });

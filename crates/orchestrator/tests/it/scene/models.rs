@@ -150,7 +150,7 @@ impl Model for Gated {
     fn reply<'a>(
         &'a self,
         request: ModelRequest<'a>,
-        hear: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+        on_event: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             assert!(!self.is_explosive, "as the test wants");
@@ -161,7 +161,7 @@ impl Model for Gated {
             if self.outages.lock().unwrap().contains(&self.provider) {
                 return Err(ModelError::new(ModelErrorKind::Overloaded, "overloaded"));
             }
-            self.inner.reply(request, hear).await
+            self.inner.reply(request, on_event).await
         })
     }
 
