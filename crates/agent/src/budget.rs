@@ -1,25 +1,15 @@
-//! Budgets: limits of a session and what it has spent. Pure except for the elapsed time passed in.
+//! The ledger of a session: what it has spent of its budget and its time. Pure: the elapsed time is
+//! passed in. Entry type: [`BudgetLedger`].
 
 use std::time::Duration;
 
-use protocol::{BudgetKind, Event, EventKind, Outcome, Spending, Usage};
+use protocol::{Budget, BudgetKind, Event, EventKind, Outcome, Spending, Usage};
 
-/// Limits for one run; `None` means no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Budget {
-    /// In US dollars. Requires a model with known prices.
-    pub cost: Option<f64>,
-    /// Input and output, cached or not.
-    pub tokens: Option<u64>,
-    /// Requests to the model.
-    pub turns: Option<u32>,
-    pub time: Option<Duration>,
-}
-
-/// A budget and what was spent of it.
+/// A budget, a time limit, and what was used of both.
 #[derive(Debug, Clone)]
 pub(crate) struct BudgetLedger {
     budget: Budget,
+    time_limit: Option<Duration>,
     usage: Usage,
     cost: Option<f64>,
     requests: u32,
@@ -30,7 +20,7 @@ pub(crate) struct BudgetLedger {
 /// Sums what a session's replies and summaries have used, for a budget that covers all of its runs.
 /// Does not include time, because events do not tell work from idle time.
 pub fn spent(history: &[Event]) -> Spending {
-    let mut ledger = BudgetLedger::new(Budget::default(), Spending::none());
+    let mut ledger = BudgetLedger::new(Budget::default(), None, Spending::none());
     for event in history {
         if let EventKind::Replied { usage, cost, .. } | EventKind::Compacted { usage, cost, .. } =
             &event.kind
@@ -42,9 +32,10 @@ pub fn spent(history: &[Event]) -> Spending {
 }
 
 impl BudgetLedger {
-    pub(crate) fn new(budget: Budget, spent: Spending) -> Self {
+    pub(crate) fn new(budget: Budget, time_limit: Option<Duration>, spent: Spending) -> Self {
         Self {
             budget,
+            time_limit,
             usage: spent.usage,
             cost: spent.cost,
             requests: spent.requests,
@@ -64,7 +55,7 @@ impl BudgetLedger {
 
     /// How long this run may last.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        Some(self.budget.time?.saturating_sub(self.before))
+        Some(self.time_limit?.saturating_sub(self.before))
     }
 
     /// Adds a request with its usage.
@@ -100,7 +91,7 @@ impl BudgetLedger {
                 BudgetKind::Turns,
                 format!("{} requests made", self.requests),
             ),
-            () if is_reached(Some(elapsed), budget.time) => Some(self.out_of_time()),
+            () if is_reached(Some(elapsed), self.time_limit) => Some(self.out_of_time()),
             () => None,
         }
     }
@@ -108,7 +99,7 @@ impl BudgetLedger {
     pub(crate) fn out_of_time(&self) -> Outcome {
         let reason = format!(
             "the time limit of {:?} was reached",
-            self.budget.time.unwrap_or_default()
+            self.time_limit.unwrap_or_default()
         );
         Outcome::Budget {
             budget: BudgetKind::Time,
@@ -125,7 +116,7 @@ impl BudgetLedger {
             max_cost: self.budget.cost,
             max_tokens: self.budget.tokens,
             max_requests: self.budget.turns,
-            max_seconds: self.budget.time.map(|time| time.as_secs_f64()),
+            max_seconds: self.time_limit.map(|time| time.as_secs_f64()),
         }
     }
 }
@@ -138,8 +129,13 @@ fn is_reached<T: PartialOrd>(spent: Option<T>, most: Option<T>) -> bool {
 mod tests {
     use super::*;
 
-    fn spent(budget: Budget, cost: Option<f64>, seconds: u64) -> Option<BudgetKind> {
-        let mut ledger = BudgetLedger::new(budget, Spending::none());
+    fn spent(
+        budget: Budget,
+        time_limit: Option<Duration>,
+        cost: Option<f64>,
+        seconds: u64,
+    ) -> Option<BudgetKind> {
+        let mut ledger = BudgetLedger::new(budget, time_limit, Spending::none());
         let usage = Usage {
             input_tokens: 40,
             cache_read_input_tokens: 30,
@@ -158,7 +154,7 @@ mod tests {
     fn the_first_limit_that_is_reached_ends_the_turn() {
         let none = Budget::default();
         let check = |budget: Budget, expect: Option<BudgetKind>| {
-            assert_eq!(spent(budget, Some(0.5), 60), expect, "{budget:?}");
+            assert_eq!(spent(budget, None, Some(0.5), 60), expect, "{budget:?}");
         };
         let tokens = |tokens| Budget {
             tokens: Some(tokens),
@@ -172,9 +168,9 @@ mod tests {
             turns: Some(turns),
             ..none
         };
-        let time = |seconds| Budget {
-            time: Some(Duration::from_secs(seconds)),
-            ..none
+        let check_time = |seconds, expect: Option<BudgetKind>| {
+            let limit = Some(Duration::from_secs(seconds));
+            assert_eq!(spent(none, limit, Some(0.5), 60), expect, "{limit:?}");
         };
         check(none, None);
         check(tokens(101), None);
@@ -183,13 +179,13 @@ mod tests {
         check(cost(0.5), Some(BudgetKind::Cost));
         check(turns(2), None);
         check(turns(1), Some(BudgetKind::Turns));
-        check(time(61), None);
-        check(time(60), Some(BudgetKind::Time));
+        check_time(61, None);
+        check_time(60, Some(BudgetKind::Time));
     }
 
     #[test]
     fn an_unknown_price_makes_the_sum_unknown() {
-        let mut ledger = BudgetLedger::new(Budget::default(), Spending::none());
+        let mut ledger = BudgetLedger::new(Budget::default(), None, Spending::none());
         ledger.add_request(Usage::default(), Some(1.0));
         assert_eq!(ledger.spending(Duration::ZERO).cost, Some(1.0));
         ledger.add_request(Usage::default(), None);
@@ -200,6 +196,7 @@ mod tests {
                     cost: Some(0.1),
                     ..Budget::default()
                 },
+                None,
                 None,
                 0
             ),

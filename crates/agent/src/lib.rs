@@ -44,7 +44,7 @@ mod undo;
 mod workspace_query;
 
 pub use approval::Approvals;
-pub use budget::{Budget, spent};
+pub use budget::spent;
 pub use conversation::Conversation;
 pub use error::AgentError;
 pub use models::{ChosenModel, ModelCatalog, NoModels, UsagePricing};

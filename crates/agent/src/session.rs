@@ -1,8 +1,9 @@
 //! The session loop: takes commands one after the other and runs turns.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use protocol::{AgentCommand, Event, EventKind, Spending};
+use protocol::{AgentCommand, Budget, Event, EventKind, Spending};
 use sandbox::{Sandbox, SandboxSpec};
 use store::{Journal, SessionStore};
 use tokio::sync::{mpsc, watch};
@@ -11,7 +12,7 @@ use tools::ToolSet;
 
 use crate::approval::Approvals;
 use crate::background::BackgroundWatcher;
-use crate::budget::{Budget, BudgetLedger};
+use crate::budget::BudgetLedger;
 use crate::checkpoint::WorkspaceSnapshot;
 use crate::compaction::{check_can_compact, compact};
 use crate::conversation::is_empty;
@@ -45,7 +46,9 @@ pub struct SessionSetup {
     /// A new set takes effect with the next turn.
     pub tools: watch::Receiver<ToolSet>,
     pub budget: Budget,
-    /// What counts as already spent of the budget. Zero unless earlier runs are to count.
+    /// How long the session may run.
+    pub time_limit: Option<Duration>,
+    /// What counts as already spent of budget and time. Zero unless earlier runs are to count.
     pub spent: Spending,
     /// Maximum tokens of one reply.
     pub max_tokens: u32,
@@ -113,7 +116,7 @@ impl Session {
                 definitions: tools.definitions(),
                 system: Vec::new(),
                 max_tokens: setup.max_tokens,
-                ledger: BudgetLedger::new(setup.budget, setup.spent),
+                ledger: BudgetLedger::new(setup.budget, setup.time_limit, setup.spent),
                 started_at: Instant::now(),
             },
             tools: SessionTools {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agent::Budget;
+use protocol::Budget;
 use sandbox::SandboxSpec;
 
 use crate::address_range::AddressRange;

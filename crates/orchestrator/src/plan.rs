@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Budget;
 use audit::AuditLog;
 use egress::{AllowList, RuleError};
-use protocol::job::{Job, JobBackend, JobRequest, JobStrength};
-use sandbox::{Backend, Network, SandboxLimits, SandboxSpec, Strength};
+use protocol::job::{Job, JobRequest};
+use protocol::{Backend, Budget, Strength};
+use sandbox::{Network, SandboxSpec};
 
 use crate::config::{JobPolicy, ServerConfig};
 use crate::folder::JobFolder;
@@ -37,63 +37,20 @@ pub(crate) fn message_wait(request: &JobRequest, config: &ServerConfig) -> Durat
     }
 }
 
-/// The worker enforces the run time, because waiting does not count.
+/// The requested budget within the server's. The worker enforces the run time, because waiting does
+/// not count.
 pub(crate) fn budget(request: &JobRequest, policy: &JobPolicy) -> Budget {
-    let wanted = &request.budget;
-    let ceiling = &policy.budget;
-    Budget {
-        cost: min_option(wanted.cost, ceiling.cost),
-        tokens: min_option(wanted.tokens, ceiling.tokens),
-        turns: min_option(wanted.turns, ceiling.turns),
-        time: None,
-    }
-}
-
-fn min_option<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if one < other { one } else { other }),
-        (one, other) => one.or(other),
-    }
-}
-
-pub(crate) fn limits(request: &JobRequest, ceiling: &SandboxLimits) -> SandboxLimits {
-    let wanted = &request.limits;
-    SandboxLimits {
-        memory: wanted.memory.unwrap_or(ceiling.memory).min(ceiling.memory),
-        cpus: wanted.cpus.unwrap_or(ceiling.cpus).min(ceiling.cpus),
-        pids: wanted.pids.unwrap_or(ceiling.pids).min(ceiling.pids),
-        disk: wanted.disk.unwrap_or(ceiling.disk).min(ceiling.disk),
-        open_files: wanted
-            .open_files
-            .unwrap_or(ceiling.open_files)
-            .min(ceiling.open_files),
-        ..*ceiling
-    }
+    request.budget.at_most(policy.budget)
 }
 
 /// The sandbox backend of a job.
 pub(crate) fn backend(request: &JobRequest, policy: &JobPolicy) -> Backend {
-    match request.backend {
-        None => policy.sandbox.backend,
-        Some(JobBackend::Auto) => Backend::Auto,
-        Some(JobBackend::Native) => Backend::Native,
-        Some(JobBackend::Podman) => Backend::Podman,
-        Some(JobBackend::Docker) => Backend::Docker,
-        Some(JobBackend::Gvisor) => Backend::Gvisor,
-        Some(JobBackend::Microvm) => Backend::Microvm,
-        Some(JobBackend::Firecracker) => Backend::Firecracker,
-        Some(JobBackend::Microsandbox) => Backend::Microsandbox,
-    }
+    request.backend.unwrap_or(policy.sandbox.backend)
 }
 
 /// The required strength of the walls. A job can only raise the server's minimum.
 pub(crate) fn require(request: &JobRequest, policy: &JobPolicy) -> Strength {
-    let wanted = match request.require {
-        None => Strength::None,
-        Some(JobStrength::Namespaces) => Strength::Namespaces,
-        Some(JobStrength::Kernel) => Strength::Kernel,
-        Some(JobStrength::Vm) => Strength::Vm,
-    };
+    let wanted = request.require.unwrap_or_default();
     wanted.max(policy.sandbox.require)
 }
 
@@ -141,7 +98,7 @@ pub(crate) fn spec(
         .saturating_sub(ran)
         .saturating_add(message_wait(request, config))
         .saturating_add(SANDBOX_SLACK);
-    let mut limits = limits(request, &policy.sandbox.limits);
+    let mut limits = policy.sandbox.limits.lowered(&request.limits);
     limits.wall = Some(limits.wall.map_or(wall, |ceiling| ceiling.min(wall)));
     Ok(SandboxSpec {
         name: Some(format!("{}-e{}", job.id, job.epoch)),

@@ -271,6 +271,7 @@ impl Worker {
             sandbox: spec,
             tools: watch::Sender::new(ToolSet::standard()).subscribe(),
             budget: plan::budget(request, policy),
+            time_limit: None,
             spent: Spending {
                 seconds: ran.as_secs_f64(),
                 ..agent::spent(&history)

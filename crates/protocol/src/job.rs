@@ -11,8 +11,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::budget::Budget;
 use crate::event::Spending;
 use crate::id::SessionId;
+use crate::sandbox::{Backend, Limits, Strength};
 
 /// Id of a job. Ids sort by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -55,18 +57,18 @@ pub struct JobRequest {
     pub model: Option<String>,
     /// The sandbox backend. The server's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<JobBackend>,
+    pub backend: Option<Backend>,
     /// Minimum strength of the isolation. Starting fails if the backend is weaker. The server may
     /// require more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub require: Option<JobStrength>,
+    pub require: Option<Strength>,
     #[serde(default)]
-    pub limits: JobLimits,
+    pub limits: Limits,
     /// Hosts that can be reached from the sandbox, such as `pypi.org` or `*.example.com:443`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
     #[serde(default)]
-    pub budget: JobBudget,
+    pub budget: Budget,
     /// Time limit in seconds, over all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
@@ -81,83 +83,6 @@ pub struct JobRequest {
     /// The job stays ready for further messages for a while after each turn, as in a chat.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interactive: bool,
-}
-
-/// The sandbox backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum JobBackend {
-    /// The strongest allowed backend that was proved to work on the server.
-    Auto,
-    Native,
-    Podman,
-    Docker,
-    Gvisor,
-    Microvm,
-    Firecracker,
-    Microsandbox,
-}
-
-/// The isolation that an escape from the sandbox has to break, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum JobStrength {
-    /// The server's kernel, through namespaces and filters.
-    Namespaces,
-    /// A kernel in user space, then the server's.
-    Kernel,
-    /// A guest kernel in a virtual machine, then the server's.
-    Vm,
-}
-
-/// Resource limits of the sandbox. The server's defaults where absent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct JobLimits {
-    /// Bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 8_388_608))]
-    pub memory: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 0.01))]
-    pub cpus: Option<f64>,
-    /// Processes and threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(value_type = Option<u64>, minimum = 8, maximum = 4_294_967_295_i64)
-    )]
-    pub pids: Option<u32>,
-    /// Bytes by which the workspace may grow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1_048_576))]
-    pub disk: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 16))]
-    pub open_files: Option<u64>,
-}
-
-/// Limits for all attempts together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct JobBudget {
-    /// US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost: Option<f64>,
-    /// Input and output tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Requests to the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(value_type = Option<u64>, maximum = 4_294_967_295_i64)
-    )]
-    pub turns: Option<u32>,
 }
 
 /// Initial content of the workspace.

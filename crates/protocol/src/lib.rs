@@ -5,6 +5,7 @@
 //! public interface, described by [`schema`] and versioned by [`EVENT_VERSION`].
 
 mod approval;
+mod budget;
 mod call_summary;
 mod command;
 mod error_chain;
@@ -12,9 +13,11 @@ mod event;
 mod id;
 pub mod job;
 mod message;
+mod sandbox;
 mod usage;
 
 pub use approval::{ApprovalRule, Decision, Question, RuleAction, Scope, Subject};
+pub use budget::Budget;
 pub use call_summary::{
     CallKind, CallSummary, ShownInput, ShownOutput, TELLING_ARGUMENTS, is_invisible, one_line,
 };
@@ -26,4 +29,5 @@ pub use event::{
 };
 pub use id::{CallId, InvalidSessionId, SessionId};
 pub use message::{Block, Image, Message, Role, Stop, ToolDefinition};
+pub use sandbox::{Backend, Limits, Strength};
 pub use usage::Usage;

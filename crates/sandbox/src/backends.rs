@@ -39,6 +39,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
+use protocol::{Backend, Strength};
 use serde::Serialize;
 use tokio::net::UnixStream;
 
@@ -47,7 +48,7 @@ use self::root_entries::default_env;
 use crate::error::SandboxError;
 use crate::limits::LimitEnforcement;
 use crate::selection;
-use crate::spec::{Backend, RootSpec, SandboxSpec, Strength, WORKSPACE_PATH};
+use crate::spec::{RootSpec, SandboxSpec, WORKSPACE_PATH};
 use crate::start_progress;
 
 /// The result of starting a backend.

@@ -12,6 +12,7 @@
 use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
+use protocol::Backend;
 use tracing::debug;
 use walls::quota::ProjectQuota;
 
@@ -19,7 +20,7 @@ use crate::backends::SandboxDescription;
 use crate::backends::native::is_initial_user_namespace;
 use crate::error_chain::error_chain;
 use crate::limits::{BYTES_PER_INODE, LimitEnforcer, LimitKind};
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 
 /// Records the owner of each project id. Fixed, because all sandboxes of a machine must share it.
 const PROJECT_LOCK_DIR: &str = "/run/hotcell/projects";

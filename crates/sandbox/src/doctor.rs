@@ -8,6 +8,7 @@ mod protections;
 
 use std::time::{Duration, Instant};
 
+use protocol::{Backend, Strength};
 use serde::Serialize;
 
 use self::memory::ProcessSnapshot;
@@ -22,7 +23,7 @@ use crate::handle::Sandbox;
 use crate::limits::{LimitEnforcement, SandboxLimits};
 use crate::probe_cache::{ProbeCache, ProbeResult};
 use crate::selection::{self, BackendChoice, SelectionInput};
-use crate::spec::{Backend, RootSpec, SandboxSpec, Strength};
+use crate::spec::{RootSpec, SandboxSpec};
 
 pub use crate::selection::BACKENDS_BY_STRENGTH;
 

@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use link::request::Refusal;
+use protocol::{Backend, Strength};
 use thiserror::Error;
 
 use crate::limits::LimitKind;
-use crate::spec::{Backend, Strength};
 
 #[derive(Debug, Error)]
 #[non_exhaustive]

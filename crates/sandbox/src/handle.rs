@@ -10,6 +10,7 @@ use audit::AuditRecord;
 use egress::{Egress, EgressGate};
 use link::request::{ByteString, GuestGreeting, GuestRequest, GuestSettings};
 use link::{IncomingStreams, Link, LinkEnd, LinkLimits, LinkRole, Stream, StreamError, StreamIo};
+use protocol::Backend;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
@@ -21,7 +22,7 @@ use crate::disk_limit::DiskLimiter;
 use crate::error::SandboxError;
 use crate::limits::{LimitEnforcer, LimitKind};
 use crate::recorder::AuditRecorder;
-use crate::spec::{Backend, Network, RootSpec, SandboxSpec};
+use crate::spec::{Network, RootSpec, SandboxSpec};
 use crate::start_progress;
 
 /// Port of the proxy inside the sandbox.

@@ -13,6 +13,7 @@ use link::request::{
     Truncated,
 };
 use link::{IncomingStreams, Link, LinkLimits, LinkRole, Stream};
+use protocol::Backend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -21,7 +22,7 @@ use crate::error_chain::error_chain;
 use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
 use crate::recorder::AuditRecorder;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Placeholder: the test itself is the guest.
 #[derive(Debug)]

@@ -43,9 +43,10 @@ pub use handle::{Sandbox, SandboxEnd};
 pub use limits::{LimitEnforcement, LimitEnforcer, LimitKind, LimitTooSmall, SandboxLimits};
 pub use probe_cache::ProbeResult;
 pub use selection::BackendChoice;
-pub use spec::{Backend, Network, RootSpec, SandboxSpec, Strength, WORKSPACE_PATH};
+pub use spec::{Network, RootSpec, SandboxSpec, WORKSPACE_PATH};
 
 pub use link::request;
+pub use protocol::{Backend, Strength};
 
 /// Prepares the next start of a native sandbox ahead of time. A program can run this on its own
 /// thread while it is still reading its settings.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use protocol::Limits;
 use serde::Serialize;
 use walls::cgroups::{AvailableControllers, Controller};
 use walls::plan::CgroupVersion;
@@ -62,6 +63,31 @@ impl SandboxLimits {
         wall: None,
         output: None,
     };
+
+    /// These limits with those that were requested in their place.
+    pub fn with(self, requested: &Limits) -> Self {
+        Self {
+            memory: requested.memory.unwrap_or(self.memory),
+            cpus: requested.cpus.unwrap_or(self.cpus),
+            pids: requested.pids.unwrap_or(self.pids),
+            disk: requested.disk.unwrap_or(self.disk),
+            open_files: requested.open_files.unwrap_or(self.open_files),
+            ..self
+        }
+    }
+
+    /// The requested limits where they are lower than these.
+    pub fn lowered(self, requested: &Limits) -> Self {
+        let wanted = self.with(requested);
+        Self {
+            memory: wanted.memory.min(self.memory),
+            cpus: wanted.cpus.min(self.cpus),
+            pids: wanted.pids.min(self.pids),
+            disk: wanted.disk.min(self.disk),
+            open_files: wanted.open_files.min(self.open_files),
+            ..self
+        }
+    }
 
     /// Rejects limits below [`SandboxLimits::MIN_LIMITS`], which would only fail later.
     pub fn check(&self) -> Result<(), LimitTooSmall> {
@@ -358,6 +384,24 @@ mod tests {
         check(512 << 20, "512M");
         check(1 << 30, "1G");
         check((1 << 30) + 1, "1073741825");
+    }
+
+    #[test]
+    fn a_request_replaces_limits_or_only_lowers_them() {
+        let base = SandboxLimits::default();
+        let requested = Limits {
+            memory: Some(base.memory * 2),
+            cpus: Some(0.5),
+            ..Limits::default()
+        };
+        let lowered = SandboxLimits { cpus: 0.5, ..base };
+        assert_eq!(base.lowered(&requested), lowered);
+        let replaced = SandboxLimits {
+            memory: base.memory * 2,
+            ..lowered
+        };
+        assert_eq!(base.with(&requested), replaced);
+        assert_eq!(base.with(&Limits::default()), base);
     }
 
     #[test]

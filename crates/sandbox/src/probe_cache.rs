@@ -15,11 +15,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use protocol::Backend;
 use serde::{Deserialize, Serialize};
 
 use crate::backend_config::BackendConfig;
 use crate::backends::confined_guest::own_folder;
-use crate::spec::Backend;
 
 /// Version of the file format.
 const FORMAT_VERSION: u32 = 1;

@@ -8,9 +8,10 @@
 //! many times slower, and the QEMU authors do not call its emulation a security boundary: it is
 //! used only if no other backend is as strong as required.
 
+use protocol::{Backend, Strength};
+
 use crate::error::SandboxError;
 use crate::probe_cache::ProbeResult;
-use crate::spec::{Backend, Strength};
 
 /// All backends with walls, strongest first.
 pub const BACKENDS_BY_STRENGTH: [Backend; 7] = [

@@ -1,14 +1,13 @@
 //! The specification of a sandbox. Plain data: the caller has already read flags, environment and
 //! files.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use audit::AuditLog;
-use serde::{Deserialize, Serialize};
+use protocol::{Backend, Strength};
 
 use crate::backend_config::BackendConfig;
 use crate::backends::MachinePool;
@@ -43,129 +42,6 @@ pub struct SandboxSpec {
 
 /// Path of the workspace inside.
 pub const WORKSPACE_PATH: &str = "/workspace";
-
-/// The kinds of walls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backend {
-    /// The strongest backend that a probe found working here and that the policy allows; never
-    /// `None`.
-    #[default]
-    Auto,
-    Native,
-    Podman,
-    Docker,
-    Gvisor,
-    Microvm,
-    Firecracker,
-    Microsandbox,
-    /// No walls at all. Must be requested explicitly.
-    None,
-}
-
-impl Backend {
-    /// The backends with walls.
-    pub const WALLED: [Self; 7] = [
-        Self::Native,
-        Self::Podman,
-        Self::Docker,
-        Self::Gvisor,
-        Self::Microvm,
-        Self::Firecracker,
-        Self::Microsandbox,
-    ];
-
-    /// All backends, in display order.
-    pub const ALL: [Self; 9] = [
-        Self::Auto,
-        Self::Native,
-        Self::Podman,
-        Self::Docker,
-        Self::Gvisor,
-        Self::Microvm,
-        Self::Firecracker,
-        Self::Microsandbox,
-        Self::None,
-    ];
-
-    /// Parses a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
-    }
-
-    /// Whether it cannot show the host's programs and therefore needs an image.
-    pub fn needs_image(self) -> bool {
-        self.strength() == Strength::Vm
-    }
-
-    /// The name in settings and output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Native => "native",
-            Self::Podman => "podman",
-            Self::Docker => "docker",
-            Self::Gvisor => "gvisor",
-            Self::Microvm => "microvm",
-            Self::Firecracker => "firecracker",
-            Self::Microsandbox => "microsandbox",
-            Self::None => "none",
-        }
-    }
-
-    /// The barrier between a command and the host's kernel. `Auto` has none of its own: it is as
-    /// strong as the policy requires.
-    pub fn strength(self) -> Strength {
-        match self {
-            Self::None | Self::Auto => Strength::None,
-            Self::Native | Self::Podman | Self::Docker => Strength::Namespaces,
-            Self::Gvisor => Strength::Kernel,
-            Self::Microvm | Self::Firecracker | Self::Microsandbox => Strength::Vm,
-        }
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-/// What an escape has to break, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Strength {
-    /// Nothing.
-    #[default]
-    None,
-    /// The host's kernel, seen through namespaces and filters.
-    Namespaces,
-    /// A kernel in user space, then the host's.
-    Kernel,
-    /// A separate kernel in a virtual machine, then the host's.
-    Vm,
-}
-
-impl Strength {
-    /// Values that can be required.
-    pub const REQUIRABLE: [Self; 3] = [Self::Namespaces, Self::Kernel, Self::Vm];
-
-    /// Parses a name.
-    pub fn named(name: &str) -> Option<Self> {
-        let mut all = [Self::None].into_iter().chain(Self::REQUIRABLE);
-        all.find(|one| one.name() == name)
-    }
-
-    /// The value of `--require`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Namespaces => "namespaces",
-            Self::Kernel => "kernel",
-            Self::Vm => "vm",
-        }
-    }
-}
 
 /// The root file system.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,10 +7,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::sync::mpsc;
 
 use crate::error::SandboxError;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Time limit of a start without a limit of its own. Native walls start in milliseconds.
 const NATIVE_START_TIMEOUT: Duration = Duration::from_secs(120);

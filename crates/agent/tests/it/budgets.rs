@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Budget, SessionSetup, UsagePricing};
+use agent::{SessionSetup, UsagePricing};
 use llm::script::ScriptedReply;
-use protocol::{AgentCommand, BudgetKind, EventKind, Outcome, Spending, Usage};
+use protocol::{AgentCommand, Budget, BudgetKind, EventKind, Outcome, Spending, Usage};
 use testkit::{ModelServer, Replies, ScriptedAnswer, StreamGate};
 use tools::ToolAccess;
 
@@ -128,7 +128,7 @@ fn a_turn_ended_by_a_budget_continues_with_a_new_budget() {
 #[test]
 fn the_time_limit_ends_a_running_reply_and_tool() {
     run_with_timeout(async {
-        let soon = |setup: &mut SessionSetup| setup.budget.time = Some(Duration::from_secs(1));
+        let soon = |setup: &mut SessionSetup| setup.time_limit = Some(Duration::from_secs(1));
         let gate = StreamGate::new();
         let silent = ScriptedAnswer::reply(crate::models::done()).hold(1, &gate);
         let server = ModelServer::start(silent);

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use agent::{AgentError, Approvals, Budget, ChosenModel, NoModels, SessionSetup, UsagePricing};
+use agent::{AgentError, Approvals, ChosenModel, NoModels, SessionSetup, UsagePricing};
 use jsonschema::Validator;
 use llm::Model;
-use protocol::{AgentCommand, Block, Event, EventKind, Outcome, SessionId, Spending};
+use protocol::{AgentCommand, Block, Budget, Event, EventKind, Outcome, SessionId, Spending};
 use sandbox::SandboxSpec;
 use serde_json::Value;
 use store::{SessionStore, StoreError};
@@ -116,6 +116,7 @@ impl SessionFixture {
             sandbox: SandboxSpec::new(self.workspace()),
             tools: watch::Sender::new(ToolSet::standard()).subscribe(),
             budget: Budget::default(),
+            time_limit: None,
             spent: Spending::none(),
             max_tokens: 4096,
             approvals: Approvals::default(),

@@ -29,6 +29,7 @@ pub(crate) fn run(agent: &AgentFlags) -> Result<u8, CliError> {
         },
         models: Arc::new(NoModels),
         budget: Default::default(),
+        time_limit: None,
         max_tokens: 8096,
     };
     let settings = settings(agent)?;

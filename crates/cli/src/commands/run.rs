@@ -133,6 +133,7 @@ pub(crate) fn setup(
         sandbox,
         tools: watch::Sender::new(ToolSet::standard()).subscribe(),
         budget: chosen.budget,
+        time_limit: chosen.time_limit,
         spent: Spending::none(),
         max_tokens: chosen.max_tokens,
         approvals,

@@ -119,6 +119,8 @@ fn config(
         return Err(CliError::usage("a server requires a sandbox")
             .hint("drop `--backend none`, or USE_SANDBOX=false".to_owned()));
     }
+    // The time limit of a job is its timeout.
+    let (budget, _) = budget_limits(settings, &serve.budget)?;
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(ServerConfig {
         data: data_folder(&serve.store, None)?,
@@ -136,7 +138,7 @@ fn config(
         machines_waiting: machines_waiting(settings)?,
         policy: JobPolicy {
             sandbox,
-            budget: budget_limits(settings, &serve.budget)?,
+            budget,
             timeout: load.job_timeout,
             max_tokens: reply_tokens(settings)?,
             private_webhooks: serve.private_webhooks,

@@ -43,6 +43,7 @@ pub(crate) fn run(undo: &UndoFlags) -> Result<u8, CliError> {
             },
             models: Arc::new(NoModels),
             budget: Default::default(),
+            time_limit: None,
             max_tokens: 1,
         };
         let setup = setup(

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Budget, ModelCatalog};
+use agent::ModelCatalog;
 use llm::{
     Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, PriceList, RetryPolicy, RetryingModel,
     ScriptedModel, script::Script,
 };
+use protocol::Budget;
 use secrecy::SecretString;
 
 use super::{ConfiguredModels, Setting, Settings, read_small_text};
@@ -26,6 +27,7 @@ pub(crate) struct ModelSettings {
     pub(crate) model: agent::ChosenModel,
     pub(crate) models: Arc<dyn ModelCatalog>,
     pub(crate) budget: Budget,
+    pub(crate) time_limit: Option<Duration>,
     pub(crate) max_tokens: u32,
 }
 
@@ -40,7 +42,7 @@ pub(crate) fn choose_model(
         .unwrap_or_default();
     let models = ConfiguredModels::for_local_user(settings.clone())?;
     let model = models.named(&name, 0)?;
-    let budget = budget_limits(settings, budget)?;
+    let (budget, time_limit) = budget_limits(settings, budget)?;
     if budget.cost.is_some() && !model.price.is_known() {
         let text = format!(
             "the price of `{}` is unknown, so `--max-cost` cannot be enforced",
@@ -55,6 +57,7 @@ pub(crate) fn choose_model(
         model,
         models: Arc::new(models),
         budget,
+        time_limit,
         max_tokens: reply_tokens(settings)?,
     })
 }
@@ -200,18 +203,22 @@ pub(crate) fn prices(settings: &Settings) -> Result<PriceList, CliError> {
     }
 }
 
-pub(crate) fn budget_limits(settings: &Settings, flags: &BudgetFlags) -> Result<Budget, CliError> {
+/// The budget and the time limit.
+pub(crate) fn budget_limits(
+    settings: &Settings,
+    flags: &BudgetFlags,
+) -> Result<(Budget, Option<Duration>), CliError> {
     let cost = settings.parse("budget.cost", parse_cost)?;
     let tokens = settings.parse("budget.tokens", parse_count)?;
     let turns = settings.parse("budget.turns", parse_count)?;
     let time: Option<Duration> = settings.parse("budget.time", parse_duration)?;
     let turns = flags.max_turns.or(turns);
-    Ok(Budget {
+    let budget = Budget {
         cost: flags.max_cost.or(cost),
         tokens: flags.max_tokens_total.or(tokens),
         turns: turns.map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
-        time: flags.max_time.or(time),
-    })
+    };
+    Ok((budget, flags.max_time.or(time)))
 }
 
 fn parse_u32(settings: &Settings, name: &'static str) -> Result<Option<u32>, CliError> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use audit::AuditLog;
 use etcetera::BaseStrategy;
+use protocol::Limits;
 use sandbox::{Backend, Network, RootSpec, SandboxLimits, SandboxSpec, Strength};
 
 use super::keys::DEFAULT_WORKSPACE;
@@ -116,15 +117,16 @@ fn refuse_weak_backend(backend: Backend, require: Strength) -> Result<(), CliErr
 }
 
 fn limits(flags: &WallFlags) -> Result<SandboxLimits, CliError> {
-    let default = SandboxLimits::default();
+    let requested = Limits {
+        memory: flags.memory,
+        cpus: flags.cpus,
+        pids: flags.pids,
+        disk: flags.disk,
+        open_files: flags.open_files,
+    };
     let limits = SandboxLimits {
-        memory: flags.memory.unwrap_or(default.memory),
-        cpus: flags.cpus.unwrap_or(default.cpus),
-        pids: flags.pids.unwrap_or(default.pids),
-        disk: flags.disk.unwrap_or(default.disk),
-        open_files: flags.open_files.unwrap_or(default.open_files),
-        wall: None,
         output: flags.max_output,
+        ..SandboxLimits::default().with(&requested)
     };
     limits
         .check()

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use egress::address::AddressClass;
 use egress::{ConnectTarget, EgressRule, Host, classify_on_host};
-use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
-use sandbox::{Backend, LimitKind, Network, SandboxLimits};
+use protocol::job::{JobInput, JobRequest, Webhook};
+use protocol::{Backend, Budget, Limits};
+use sandbox::{LimitKind, Network, SandboxLimits};
 
 use super::AppError;
 use crate::config::JobPolicy;
@@ -79,7 +80,7 @@ impl JobAdmission {
         request.webhook.as_ref().map_or(Ok(()), check_webhook)
     }
 
-    fn check_limits(&self, limits: &JobLimits) -> Result<(), AppError> {
+    fn check_limits(&self, limits: &Limits) -> Result<(), AppError> {
         check_minimums(limits)?;
         let most = &self.policy.sandbox.limits;
         check_range("limits.memory", limits.memory, most.memory)?;
@@ -94,7 +95,7 @@ impl JobAdmission {
         }
     }
 
-    fn check_budget(&self, budget: &JobBudget) -> Result<(), AppError> {
+    fn check_budget(&self, budget: &Budget) -> Result<(), AppError> {
         let most = &self.policy.budget;
         let tokens = most.tokens.unwrap_or(u64::MAX);
         let turns = most.turns.map_or(u64::MAX, u64::from);
@@ -133,6 +134,10 @@ impl JobAdmission {
 
     /// Refuses a backend that is weaker than required: it would fail at every start.
     fn check_walls(&self, request: &JobRequest) -> Result<(), AppError> {
+        // The JSON of a request cannot name it.
+        if request.backend == Some(Backend::None) {
+            return invalid("backend: a job requires a sandbox");
+        }
         let backend = plan::backend(request, &self.policy);
         let require = plan::require(request, &self.policy);
         if backend == Backend::Auto || backend.strength() >= require {
@@ -210,16 +215,8 @@ pub(super) fn check_message(field: &str, text: &str) -> Result<(), AppError> {
 }
 
 /// Applies the same minimums as the command line.
-fn check_minimums(wanted: &JobLimits) -> Result<(), AppError> {
-    let least = SandboxLimits::MIN_LIMITS;
-    let limits = SandboxLimits {
-        memory: wanted.memory.unwrap_or(least.memory),
-        cpus: wanted.cpus.unwrap_or(least.cpus),
-        pids: wanted.pids.unwrap_or(least.pids),
-        disk: wanted.disk.unwrap_or(least.disk),
-        open_files: wanted.open_files.unwrap_or(least.open_files),
-        ..least
-    };
+fn check_minimums(wanted: &Limits) -> Result<(), AppError> {
+    let limits = SandboxLimits::MIN_LIMITS.with(wanted);
     limits.check().map_err(|error| {
         let field = match error.limit {
             LimitKind::Memory => "memory",

@@ -115,7 +115,8 @@ impl App {
         let Some(UploadSource::Move(path)) = upload else {
             return Ok(());
         };
-        let limits = plan::limits(request, &self.parts.config.policy.sandbox.limits);
+        let policy = &self.parts.config.policy;
+        let limits = policy.sandbox.limits.lowered(&request.limits);
         let checked = input::check_zip(path.clone(), limits.disk).await;
         checked.map_err(|error| AppError::Invalid(format!("input: {error}")))
     }

@@ -2,9 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use protocol::job::{
-    JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, JobState, JobStrength, Webhook,
-};
+use protocol::job::{JobId, JobInput, JobRequest, JobState, Webhook};
+use protocol::{Backend, Budget, Limits, Strength};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -49,11 +48,11 @@ pub(crate) struct NewChat {
     )]
     message: String,
     model: Option<String>,
-    backend: Option<JobBackend>,
-    require: Option<JobStrength>,
-    limits: Option<JobLimits>,
+    backend: Option<Backend>,
+    require: Option<Strength>,
+    limits: Option<Limits>,
     network: Option<Vec<String>>,
-    budget: Option<JobBudget>,
+    budget: Option<Budget>,
     /// Seconds.
     #[schema(minimum = 1)]
     timeout: Option<u64>,

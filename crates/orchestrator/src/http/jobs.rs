@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
-use protocol::job::{JobBackend, JobId, JobRequest, JobStrength, Status};
+use protocol::job::{JobId, JobRequest, Status};
+use protocol::{Backend, Strength};
 use serde::{Deserialize, Serialize};
 use store::jobs::JobQuery;
 use utoipa::{IntoParams, ToSchema};
@@ -61,9 +62,9 @@ pub(crate) struct FormView {
     #[schema(nullable = false)]
     model: Option<String>,
     #[schema(nullable = false)]
-    backend: Option<JobBackend>,
+    backend: Option<Backend>,
     #[schema(nullable = false)]
-    require: Option<JobStrength>,
+    require: Option<Strength>,
     /// Allowed hosts; the field can be repeated.
     #[schema(nullable = false)]
     network: Option<Vec<String>>,

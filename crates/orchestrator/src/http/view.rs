@@ -1,11 +1,8 @@
 //! Jobs as the API returns them. Never contains the secret of a webhook.
 
 use jiff::Timestamp;
-use protocol::job::{
-    Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, JobState, JobStrength,
-    LeftOut, Parked, Status,
-};
-use protocol::{EventKind, Spending};
+use protocol::job::{Cause, Failure, Job, JobId, JobInput, JobState, LeftOut, Parked, Status};
+use protocol::{Backend, Budget, EventKind, Limits, Spending, Strength};
 use serde::Serialize;
 use store::jobs::DeliveryState;
 use utoipa::ToSchema;
@@ -32,13 +29,13 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    backend: Option<JobBackend>,
+    backend: Option<Backend>,
     /// Minimum strength of the walls.
     #[serde(skip_serializing_if = "Option::is_none")]
-    require: Option<JobStrength>,
-    limits: JobLimits,
+    require: Option<Strength>,
+    limits: Limits,
     network: Vec<String>,
-    budget: JobBudget,
+    budget: Budget,
     /// Seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<u64>,

@@ -82,6 +82,31 @@ fn wrong_bodies_are_problems_that_name_the_place() {
                 "invalid",
                 "upload",
             ),
+            // No request can do without walls.
+            (
+                "/schedule",
+                json,
+                r#"{"task":"a","backend":"none"}"#,
+                422,
+                "invalid",
+                "unknown variant `none`",
+            ),
+            (
+                "/schedule",
+                json,
+                r#"{"task":"a","require":"none"}"#,
+                422,
+                "invalid",
+                "unknown variant `none`",
+            ),
+            (
+                "/chat",
+                json,
+                r#"{"message":"a","backend":"none"}"#,
+                422,
+                "invalid",
+                "unknown variant `none`",
+            ),
             ("/schedule", Some("text/plain"), "", 422, "invalid", "task"),
             (
                 "/schedule",

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Budget;
 use orchestrator::{
     JobPolicy, OutagePolicy, Retention, ServeError, Server, ServerConfig, create_key,
 };
+use protocol::Budget;
 use protocol::job::UserRole;
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use sandbox::SandboxSpec;

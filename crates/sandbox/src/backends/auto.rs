@@ -2,6 +2,7 @@
 //! yet known, starts the strongest, and tries the next one if a probe result turns out to be wrong.
 //! Never starts anything weaker than the spec requires.
 
+use protocol::Backend;
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
@@ -11,7 +12,7 @@ use crate::error::SandboxError;
 use crate::error_chain::error_chain;
 use crate::probe_cache::ProbeCache;
 use crate::selection::{self, SelectionInput};
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Held while probing, so that sandboxes that start at the same time probe once.
 static PROBE_LOCK: Mutex<()> = Mutex::const_new(());

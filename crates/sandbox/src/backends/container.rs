@@ -20,13 +20,14 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use protocol::Backend;
 use walls::plan::sandbox_user;
 
 use crate::backends::root_entries::overlay_folders;
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::{LimitEnforcement, LimitKind};
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 
 /// Path of the link socket inside.
 pub(crate) const LINK_PATH: &str = "/.hotcell/link";

@@ -24,6 +24,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use protocol::Backend;
 use walls::cgroups;
 use walls::plan::{self, IdMap, LandlockStatus, MountAccess};
 use walls::staging::{StagedMount, StagingPlan};
@@ -46,7 +47,7 @@ use super::{RunningWalls, StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::LimitEnforcer;
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 
 const BACKEND: Backend = Backend::Docker;
 

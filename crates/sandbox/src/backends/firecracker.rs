@@ -30,6 +30,7 @@ use std::process::{Command, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::net::UnixStream;
 
 use self::boot::FirecrackerMachine;
@@ -45,7 +46,7 @@ use super::machine::{kvm, stamp, step};
 use super::{BoxFuture, StartedBackend, check_strict, native};
 use crate::error::SandboxError;
 use crate::limits::machine_enforcement;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Shown by `doctor`.
 pub(crate) const UNTESTED_NOTE: &str = "written against the API of Firecracker 1.x: its requests, jail, \

@@ -27,6 +27,7 @@ mod runsc_walls;
 
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::net::UnixStream;
 use walls::cgroups::Controller;
 use walls::plan::Confinement;
@@ -41,7 +42,7 @@ use super::root_entries::UID;
 use super::{RunningWalls, StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
 use crate::limits::gvisor_enforcement;
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 
 /// Timeout of a start. It takes a quarter of a second on an idle machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -26,9 +26,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use protocol::Backend;
+
 use super::confined_guest::own_folder;
 use crate::error::SandboxError;
-use crate::spec::Backend;
 
 /// An error that names the failed step.
 pub(crate) fn step(

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tracing::debug;
@@ -35,7 +36,7 @@ use super::root_entries::writable;
 use super::{StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
 use crate::limits::{LimitEnforcement, LimitEnforcer, LimitKind, SandboxLimits, bytes};
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Shown by `doctor`.
 pub(crate) const UNTESTED_NOTE: &str = "written against `msb` 0.7: its calls, its answers and the link \

@@ -36,6 +36,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use protocol::Backend;
 use walls::plan::LandlockStatus;
 
 use self::acceleration::Acceleration;
@@ -53,7 +54,7 @@ use super::machine::step;
 use super::{StartedBackend, check_strict, native};
 use crate::error::SandboxError;
 use crate::limits::machine_enforcement;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Timeout of a restore. It takes a fraction of a second, but a busy host may take longer.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -16,6 +16,7 @@ use std::time::Duration;
 use link::suspend_tolerant_timeout;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use protocol::Backend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tracing::warn;
@@ -29,7 +30,7 @@ use super::{BoxFuture, StartedBackend, check_strict, child, wall_descriptions};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::native_enforcement;
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 use crate::start_progress;
 
 /// The supervisor of one sandbox. Dropping it ends the sandbox.

@@ -21,6 +21,7 @@ mod running;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use protocol::Backend;
 use tokio::sync::oneshot;
 use walls::plan::LandlockStatus;
 
@@ -36,7 +37,7 @@ use super::container::{EngineError, MountOwners, SandboxUids, failed, fence, nex
 use super::{RunningWalls, StartedBackend, check_strict, wall_descriptions};
 use crate::error::SandboxError;
 use crate::limits::LimitEnforcer;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 const BACKEND: Backend = Backend::Podman;
 

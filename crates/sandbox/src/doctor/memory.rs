@@ -5,8 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use link::request::ObservedWalls;
-
-use crate::spec::{Backend, Strength};
+use protocol::{Backend, Strength};
 
 /// The process ids of the host at one moment.
 #[derive(Debug)]

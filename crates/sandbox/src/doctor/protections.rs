@@ -6,11 +6,12 @@
 use std::fs;
 
 use link::request::ObservedWalls;
+use protocol::{Backend, Strength};
 use serde::Serialize;
 
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
-use crate::spec::{Backend, RootSpec, Strength};
+use crate::spec::RootSpec;
 
 /// One protection and whether it was verified.
 #[derive(Debug, Serialize)]

@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::unistd::{AccessFlags, access, geteuid};
+use protocol::Backend;
 use sha2::Digest;
 
 use crate::backend_config::{BackendConfig, find_program};
 use crate::guest_program::GUEST_PROGRAM;
-use crate::spec::Backend;
 
 /// Equal as long as none of the facts has changed. A reboot is not a change.
 pub(super) fn fingerprint(backend: Backend, provisions: &BackendConfig) -> String {

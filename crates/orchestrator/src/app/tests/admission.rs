@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use egress::AllowList;
-use protocol::job::{JobBackend, JobBudget, JobInput, JobLimits, JobRequest, JobStrength, Webhook};
-use sandbox::{Backend, Network, Strength};
+use protocol::job::{JobInput, JobRequest, Webhook};
+use protocol::{Backend, Budget, Limits, Strength};
+use sandbox::Network;
 
 use super::script::text;
 use super::test_server::{TestSite, task, within};
@@ -48,9 +49,9 @@ fn a_request_is_checked_against_the_policy() {
         check(task(&"x".repeat(1 << 20)), None).await;
 
         let limits = |limits| JobRequest { limits, ..good() };
-        let none = JobLimits::default();
+        let none = Limits::default();
         let cpus = |cpus| {
-            limits(JobLimits {
+            limits(Limits {
                 cpus: Some(cpus),
                 ..none
             })
@@ -60,7 +61,7 @@ fn a_request_is_checked_against_the_policy() {
             check(cpus(bad), Some("limits.cpus: ")).await;
         }
         let memory = |memory| {
-            limits(JobLimits {
+            limits(Limits {
                 memory: Some(memory),
                 ..none
             })
@@ -71,21 +72,21 @@ fn a_request_is_checked_against_the_policy() {
         }
         check(memory(u64::MAX), Some("limits.memory: at most")).await;
         for bad in [0, 1] {
-            let disk = JobLimits {
+            let disk = Limits {
                 disk: Some(bad),
                 ..none
             };
             check(limits(disk), Some("limits.disk: ")).await;
         }
         for bad in [0, 1, u32::MAX] {
-            let pids = JobLimits {
+            let pids = Limits {
                 pids: Some(bad),
                 ..none
             };
             check(limits(pids), Some("limits.pids: ")).await;
         }
         for bad in [0, 1] {
-            let open_files = JobLimits {
+            let open_files = Limits {
                 open_files: Some(bad),
                 ..none
             };
@@ -93,9 +94,9 @@ fn a_request_is_checked_against_the_policy() {
         }
 
         let budget = |budget| JobRequest { budget, ..good() };
-        let none = JobBudget::default();
+        let none = Budget::default();
         let cost = |cost| {
-            budget(JobBudget {
+            budget(Budget {
                 cost: Some(cost),
                 ..none
             })
@@ -105,7 +106,7 @@ fn a_request_is_checked_against_the_policy() {
             check(cost(bad), Some("budget.cost: ")).await;
         }
         let turns = |turns| {
-            budget(JobBudget {
+            budget(Budget {
                 turns: Some(turns),
                 ..none
             })
@@ -194,7 +195,7 @@ fn a_request_is_checked_against_the_policy() {
 fn walls_weaker_than_required_are_refused() {
     within(async {
         let check = async |server: (Backend, Strength),
-                           job: (Option<JobBackend>, Option<JobStrength>),
+                           job: (Option<Backend>, Option<Strength>),
                            expect: Option<&str>| {
             let mut site = TestSite::new();
             let policy = &mut site.config.policy;
@@ -215,28 +216,34 @@ fn walls_weaker_than_required_are_refused() {
         };
         let open = (Backend::Auto, Strength::None);
         let strict = (Backend::Auto, Strength::Kernel);
-        use JobStrength::{Kernel, Namespaces, Vm};
+        use Strength::{Kernel, Namespaces, Vm};
         check(open, (None, Some(Vm)), None).await;
-        check(open, (Some(JobBackend::Native), Some(Namespaces)), None).await;
+        check(open, (Some(Backend::Native), Some(Namespaces)), None).await;
         check(
             open,
-            (Some(JobBackend::Podman), Some(Vm)),
+            (Some(Backend::Podman), Some(Vm)),
             Some("backend: the walls of `podman` are `namespaces`, and `vm` is required"),
         )
         .await;
+        check(
+            open,
+            (Some(Backend::None), None),
+            Some("backend: a job requires a sandbox"),
+        )
+        .await;
         check(strict, (None, None), None).await;
-        check(strict, (Some(JobBackend::Gvisor), None), None).await;
-        check(strict, (Some(JobBackend::Microvm), Some(Vm)), None).await;
+        check(strict, (Some(Backend::Gvisor), None), None).await;
+        check(strict, (Some(Backend::Microvm), Some(Vm)), None).await;
         check(
             strict,
-            (Some(JobBackend::Native), None),
+            (Some(Backend::Native), None),
             Some("backend: the walls of `native` are `namespaces`, and `kernel` is required"),
         )
         .await;
         // A job cannot ask for less than the server does.
         check(
             strict,
-            (Some(JobBackend::Native), Some(Namespaces)),
+            (Some(Backend::Native), Some(Namespaces)),
             Some("backend: the walls of `native` are `namespaces`, and `kernel` is required"),
         )
         .await;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use llm::script::ScriptedReply;
-use protocol::job::{Cause, JobBudget, JobInput, JobLimits, JobRequest, JobState};
+use protocol::job::{Cause, JobInput, JobRequest, JobState};
+use protocol::{Budget, Limits};
 use serde_json::json;
 
 use super::script::{bash, text};
@@ -104,14 +105,14 @@ fn a_failed_job_has_a_reason() {
             budget,
             ..scripted("endless")
         };
-        let turns = JobBudget {
+        let turns = Budget {
             turns: Some(3),
-            ..JobBudget::default()
+            ..Budget::default()
         };
         check(&server, budget(turns), Cause::Budget, "3 requests").await;
-        let cost = JobBudget {
+        let cost = Budget {
             cost: Some(2.0),
-            ..JobBudget::default()
+            ..Budget::default()
         };
         check(&server, budget(cost), Cause::Budget, "$2").await;
         let git = JobRequest {
@@ -155,9 +156,9 @@ fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
             ],
         );
         let request = JobRequest {
-            limits: JobLimits {
+            limits: Limits {
                 memory: Some(64 << 20),
-                ..JobLimits::default()
+                ..Limits::default()
             },
             ..scripted("greedy")
         };

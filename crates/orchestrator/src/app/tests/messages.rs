@@ -186,7 +186,7 @@ fn a_budget_holds_over_all_claims() {
         let server = TestSite::new().open().await;
         server.scripts.add("spender", vec![text("again"); 10]);
         let request = JobRequest {
-            budget: protocol::job::JobBudget {
+            budget: protocol::Budget {
                 turns: Some(2),
                 ..Default::default()
             },

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Budget;
 use protocol::job::{Cause, Failure, Job, JobId, JobRequest, JobState, UserRole};
-use protocol::{Block, Event, EventKind};
+use protocol::{Block, Budget, Event, EventKind};
 use sandbox::SandboxSpec;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;

@@ -5,11 +5,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
+use protocol::{Backend, Strength};
+
 use crate::backend_config::BackendConfig;
 use crate::exec::ExecCommand;
 use crate::handle::Sandbox;
 use crate::probe_cache::{ProbeCache, ProbeResult};
-use crate::spec::{Backend, SandboxSpec, Strength};
+use crate::spec::SandboxSpec;
 
 struct Fixture {
     folder: tempfile::TempDir,

@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, umount2};
+use protocol::Backend;
 use walls::cgroups;
 
 use super::super::confined_guest::own_folder;
 use crate::backend_config::BackendConfig;
-use crate::spec::Backend;
 
 /// Subfolder for all mount points, and only for those.
 const MOUNTS_DIR: &str = "mounts";

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ::walls::cgroups::{AvailableControllers, group_name, is_abandoned};
 use ::walls::machine::VmmProgram;
+use protocol::Backend;
 use tracing::{debug, warn};
 
 use super::api::{
@@ -34,7 +35,7 @@ use crate::backends::machine::size::MachineSize;
 use crate::backends::machine::step;
 use crate::error::SandboxError;
 use crate::error_chain::error_chain;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Firecracker creates its socket in milliseconds.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::net::UnixStream;
 use walls::machine::HelperTask;
 use walls::plan::{MountAccess, Process1Role, RootEntry, WallsPlan};
@@ -17,7 +18,7 @@ use crate::backends::native;
 use crate::backends::root_entries::host_entry;
 use crate::error::SandboxError;
 use crate::limits::SandboxLimits;
-use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE_PATH};
+use crate::spec::{RootSpec, SandboxSpec, WORKSPACE_PATH};
 
 /// In addition to the machine's memory: Firecracker itself, and cached pages of its files.
 const MEMORY_OVERHEAD_BYTES: u64 = 128 << 20;

@@ -149,7 +149,7 @@ mod tests {
     fn the_kernel_of_this_machine_is_unpacked() {
         use crate::backends::machine::kernel::VmKernel;
         let machines = crate::backend_config::BackendConfig::default().machines;
-        let found = VmKernel::find(&machines, crate::spec::Backend::Firecracker);
+        let found = VmKernel::find(&machines, protocol::Backend::Firecracker);
         let kernel = found.expect("hint: apt install linux-image-cloud-amd64");
         let packed = fs::read(&kernel.image).unwrap();
         let (_, length) = payload(&packed).unwrap().split_last_chunk::<4>().unwrap();

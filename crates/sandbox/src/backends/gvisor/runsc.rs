@@ -6,13 +6,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use protocol::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::unavailable;
 use crate::backend_config::{BackendConfig, GvisorConfig, find_program};
 use crate::backends::confined_guest::own_folder;
 use crate::error::SandboxError;
-use crate::spec::Backend;
 
 /// Platforms, best first. `ptrace` works everywhere and is the slowest.
 const PLATFORMS_BY_PREFERENCE: &[&str] = &["systrap", "kvm", "ptrace"];

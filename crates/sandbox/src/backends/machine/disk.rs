@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use images::Digest;
+use protocol::Backend;
 
 use super::step;
 use crate::backends::confined_guest::own_folder;
 use crate::error::SandboxError;
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 
 /// The disk; made if missing. Reading a whole image is slow, so it runs on a blocking thread.
 pub(crate) async fn disk(spec: &SandboxSpec, backend: Backend) -> Result<PathBuf, SandboxError> {

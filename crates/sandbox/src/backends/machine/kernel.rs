@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use protocol::Backend;
+
 use crate::backend_config::VmConfig;
 use crate::error::SandboxError;
-use crate::spec::Backend;
 
 /// A kernel and the folder of its modules; `None` if everything is built in.
 #[derive(Debug, Clone, PartialEq, Eq)]

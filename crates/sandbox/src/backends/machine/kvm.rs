@@ -5,8 +5,9 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
+use protocol::Backend;
+
 use crate::error::SandboxError;
-use crate::spec::Backend;
 
 /// Fails with a clear message if the device is missing or not accessible to this user.
 pub(in crate::backends) fn check(device: &Path, backend: Backend) -> Result<(), SandboxError> {

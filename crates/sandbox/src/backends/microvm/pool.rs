@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -25,7 +26,7 @@ use super::qemu::Qemu;
 use super::{begin, prepare_blueprint};
 use crate::error::SandboxError;
 use crate::limits::SandboxLimits;
-use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::spec::{RootSpec, SandboxSpec};
 
 /// Delay after a machine could not be started.
 const RETRY_DELAY: Duration = Duration::from_secs(30);

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream as Socket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::Backend;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use walls::machine::{HelperTask, ProgramExit, VmmProgram};
@@ -24,7 +25,7 @@ use crate::backends::root_entries::host_entry;
 use crate::backends::{RunningWalls as _, native};
 use crate::error::SandboxError;
 use crate::limits::SandboxLimits;
-use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE_PATH};
+use crate::spec::{RootSpec, SandboxSpec, WORKSPACE_PATH};
 
 /// In addition to the machine's memory: QEMU itself, its translation cache, the file server.
 const MEMORY_OVERHEAD_BYTES: u64 = 384 << 20;

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use protocol::Backend;
 use tokio::sync::OnceCell;
 use tracing::info;
 use walls::cgroups::is_abandoned;
@@ -26,7 +27,7 @@ use super::qemu::{Qemu, QemuStart};
 use super::tsc;
 use crate::backends::machine::{self, assignment, step};
 use crate::error::SandboxError;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::SandboxSpec;
 
 /// Timeout of a boot, which takes seconds; an emulated one on a busy host takes longer.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);

@@ -5,10 +5,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use protocol::job::{
-    Artifact, Cause, Failure, Job, JobBackend, JobBudget, JobInput, JobLimits, JobRequest,
-    JobState, JobStrength, LeftOut, Parked, Webhook,
+    Artifact, Cause, Failure, Job, JobInput, JobRequest, JobState, LeftOut, Parked, Webhook,
 };
-use protocol::{Spending, Usage};
+use protocol::{Backend, Budget, Limits, Spending, Strength, Usage};
 use store::jobs::{ChangeExtras, ChangeResult, JobQuery, ScheduleResult};
 
 use super::{JobsFixture, id};
@@ -40,7 +39,7 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
         option::of(any_fraction()),
         option::of(any::<u32>()),
     );
-    let limits = limits.prop_map(|(memory, cpus, pids)| JobLimits {
+    let limits = limits.prop_map(|(memory, cpus, pids)| Limits {
         memory,
         cpus,
         pids,
@@ -53,19 +52,19 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
         any::<u64>().prop_map(|bytes| JobInput::Upload { bytes }),
     ];
     let backend = prop_oneof![
-        Just(JobBackend::Auto),
-        Just(JobBackend::Native),
-        Just(JobBackend::Podman),
-        Just(JobBackend::Docker),
-        Just(JobBackend::Gvisor),
-        Just(JobBackend::Microvm),
-        Just(JobBackend::Firecracker),
-        Just(JobBackend::Microsandbox),
+        Just(Backend::Auto),
+        Just(Backend::Native),
+        Just(Backend::Podman),
+        Just(Backend::Docker),
+        Just(Backend::Gvisor),
+        Just(Backend::Microvm),
+        Just(Backend::Firecracker),
+        Just(Backend::Microsandbox),
     ];
     let require = prop_oneof![
-        Just(JobStrength::Namespaces),
-        Just(JobStrength::Kernel),
-        Just(JobStrength::Vm),
+        Just(Strength::Namespaces),
+        Just(Strength::Kernel),
+        Just(Strength::Vm),
     ];
     let webhook = (any_text(), option::of(any_text()));
     let webhook = webhook.prop_map(|(url, secret)| Webhook { url, secret });
@@ -87,7 +86,7 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
             require,
             limits,
             network,
-            budget: JobBudget {
+            budget: Budget {
                 cost,
                 tokens: timeout,
                 turns: None,
