@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use protocol::Backend;
 use sandbox::{RootSpec, SandboxSpec, WORKSPACE_PATH, limits};
 
 /// Facts about the running sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PromptEnvironment<'a> {
     pub(crate) spec: &'a SandboxSpec,
-    pub(crate) backend: &'a str,
+    pub(crate) backend: Backend,
     /// Source of the programs; a backend may run an image where the spec names none.
     pub(crate) root: &'a RootSpec,
     /// Hosts that can be reached without asking.
@@ -60,7 +61,7 @@ fn environment_section(sandbox: &PromptEnvironment<'_>) -> String {
         text.push_str(line);
         text.push('\n');
     };
-    if backend == "none" {
+    if backend == Backend::None {
         line(
             "There is NO sandbox: commands run on the user's machine, as the user, with \
               their files and their network. Be careful, and change nothing outside the project.",

@@ -41,7 +41,7 @@ impl SessionModel {
         let instructions = read_project_instructions(sandbox).await;
         let environment = PromptEnvironment {
             spec,
-            backend: sandbox.description().backend,
+            backend: sandbox.info().backend,
             root: sandbox.root(),
             network: &network,
         };

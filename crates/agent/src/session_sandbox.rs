@@ -2,10 +2,9 @@
 //! used, shared by all calls, replaced when it fails. Never ended while something still uses it. Entry
 //! type: [`SessionSandbox`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol::EventKind;
+use protocol::{EventKind, SandboxInfo};
 use sandbox::{Sandbox, SandboxError, SandboxSpec, limits};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -96,16 +95,11 @@ impl SessionSandbox {
 
     /// Sends what the session works with, before anything is recorded.
     async fn send_ready(&self, sandbox: &Sandbox, sender: &EventSender, model: &ChosenModel) {
-        let description = sandbox.description();
         let ready = EventKind::Ready {
             model: model.model.name().to_owned(),
             window: model.window,
-            backend: description.backend.to_owned(),
-            strength: description.strength().name().to_owned(),
-            reason: description.reason.clone(),
-            walls: description.walls.clone(),
+            sandbox: self.info(sandbox),
             workspace: self.spec.workspace.display().to_string(),
-            network: self.spec.network.open(),
             asks: self.spec.network.asks(),
         };
         sender.send(ready).await;
@@ -192,19 +186,17 @@ impl SessionSandbox {
 
     /// The event that records the sandbox.
     fn started_event(&self, sandbox: &Sandbox, replaces: Option<String>) -> EventKind {
-        let description = sandbox.description();
-        let limits = description.limits.iter().map(|limit| {
-            let enforced = format!("{} by {}", limit.value, limit.enforcer);
-            (limit.limit.name().to_owned(), enforced)
-        });
         EventKind::SandboxStarted {
-            backend: description.backend.to_owned(),
-            strength: description.strength().name().to_owned(),
-            reason: description.reason.clone(),
-            walls: description.walls.clone(),
-            network: self.spec.network.open(),
-            limits: limits.collect::<BTreeMap<_, _>>(),
+            sandbox: self.info(sandbox),
             replaces,
+        }
+    }
+
+    /// What protects the sandbox, with the hosts that can be reached now.
+    pub(crate) fn info(&self, sandbox: &Sandbox) -> SandboxInfo {
+        SandboxInfo {
+            network: self.spec.network.open(),
+            ..sandbox.info().clone()
         }
     }
 

@@ -15,6 +15,7 @@ use crate::approval::{Decision, Question};
 use crate::call_summary::CallSummary;
 use crate::id::{CallId, SessionId};
 use crate::message::{Block, Stop};
+use crate::sandbox::SandboxInfo;
 use crate::usage::Usage;
 
 /// Version of the JSON form. Fields and kinds may be added within a version, but none is removed.
@@ -44,20 +45,11 @@ pub enum EventKind {
         /// The model's context window: tokens of a request and its reply together, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
-        backend: String,
-        /// The isolation that an escape from the sandbox has to break: `namespaces`, `kernel` or
-        /// `vm`; `none` without isolation.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        strength: String,
-        /// Why this backend was chosen.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        reason: String,
-        walls: Vec<String>,
+        #[serde(flatten)]
+        sandbox: SandboxInfo,
         /// Host path of the folder that is `/workspace` in the sandbox, with symlinks resolved.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         workspace: String,
-        /// Hosts that can be reached. Empty when the network is off.
-        network: Vec<String>,
         /// Whether the user is asked about other hosts.
         asks: bool,
     },
@@ -73,19 +65,8 @@ pub enum EventKind {
     },
     /// Lasting. The isolation that applies to the events that follow.
     SandboxStarted {
-        backend: String,
-        /// The isolation that an escape from the sandbox has to break: `namespaces`, `kernel` or
-        /// `vm`; `none` without isolation.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        strength: String,
-        /// Why this backend was chosen.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        reason: String,
-        walls: Vec<String>,
-        /// Hosts that can be reached. Empty when the network is off.
-        network: Vec<String>,
-        /// Limits by name, each with its value and how it is enforced.
-        limits: BTreeMap<String, String>,
+        #[serde(flatten)]
+        sandbox: SandboxInfo,
         /// Why the previous sandbox of the session was lost, if there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<String>,

@@ -29,5 +29,5 @@ pub use event::{
 };
 pub use id::{CallId, InvalidSessionId, SessionId};
 pub use message::{Block, Image, Message, Role, Stop, ToolDefinition};
-pub use sandbox::{Backend, Limits, Strength};
+pub use sandbox::{Backend, Limits, SandboxInfo, Strength};
 pub use usage::Usage;

@@ -1,11 +1,13 @@
-//! The choice of a sandbox: its backend, the strength of its isolation and its limits.
+//! The choice of a sandbox (backend, strength of the isolation, limits), and what protects a running
+//! one.
 //!
-//! Only names and facts about them; the `sandbox` crate knows how each backend works. Entry type:
-//! [`Backend`].
+//! Only names and facts; never starts anything. Entry types: [`Backend`], [`SandboxInfo`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The sandbox backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -92,7 +94,7 @@ impl Backend {
 
 impl fmt::Display for Backend {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        formatter.pad(self.name())
     }
 }
 
@@ -164,6 +166,77 @@ pub struct Limits {
     pub open_files: Option<u64>,
 }
 
+/// What protects a running sandbox, as all user interfaces show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobSandbox))]
+pub struct SandboxInfo {
+    #[serde(deserialize_with = "any_backend")]
+    #[schemars(with = "String")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub backend: Backend,
+    /// The isolation that an escape from the sandbox has to break: `namespaces`, `kernel` or
+    /// `vm`; `none` without isolation. Absent from sessions of older releases.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "any_strength"
+    )]
+    #[schemars(with = "String")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = true))]
+    pub strength: Option<Strength>,
+    /// Why this backend was chosen.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub reason: String,
+    /// The walls, each in a few words.
+    pub walls: Vec<String>,
+    /// Hosts that can be reached. Empty when the network is off.
+    pub network: Vec<String>,
+    /// Limits by name, each with its value and how it is enforced.
+    // An older release did not send it with `ready`.
+    #[serde(default)]
+    #[schemars(!default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub limits: BTreeMap<String, String>,
+    /// Whether it is a virtual machine that is emulated in software.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_emulated: bool,
+}
+
+impl SandboxInfo {
+    /// The reason for a backend that was requested by name.
+    pub const REQUESTED_REASON: &str = "asked for";
+
+    /// A sandbox with a backend that was requested by name, without network.
+    pub fn requested(backend: Backend, walls: Vec<String>) -> Self {
+        Self {
+            backend,
+            strength: Some(backend.strength()),
+            reason: Self::REQUESTED_REASON.to_owned(),
+            walls,
+            network: Vec::new(),
+            limits: BTreeMap::new(),
+            is_emulated: false,
+        }
+    }
+
+    /// Whether commands are isolated from the machine at all.
+    pub fn has_walls(&self) -> bool {
+        self.backend != Backend::None
+    }
+}
+
+/// Reads a backend that runs, which can be [`Backend::None`].
+fn any_backend<'de, D: Deserializer<'de>>(input: D) -> Result<Backend, D::Error> {
+    let name = String::deserialize(input)?;
+    Backend::named(&name)
+        .ok_or_else(|| serde::de::Error::custom(format!("there is no backend `{name}`")))
+}
+
+fn any_strength<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Strength>, D::Error> {
+    Ok(Strength::named(&String::deserialize(input)?))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{from_value, json};
@@ -184,5 +257,23 @@ mod tests {
             let is_read = from_value::<Strength>(json!(strength.name())).is_ok();
             assert_eq!(is_read, strength != Strength::None, "{strength:?}");
         }
+    }
+
+    #[test]
+    fn a_running_sandbox_can_be_without_walls_and_from_an_older_release() {
+        for backend in Backend::ALL {
+            let info = SandboxInfo::requested(backend, vec!["seccomp".to_owned()]);
+            assert_eq!(from_value::<SandboxInfo>(json!(info)).unwrap(), info);
+        }
+        let old = json!({"backend": "native", "walls": [], "network": ["pypi.org"]});
+        let expect = SandboxInfo {
+            strength: None,
+            reason: String::new(),
+            network: vec!["pypi.org".to_owned()],
+            ..SandboxInfo::requested(Backend::Native, Vec::new())
+        };
+        assert_eq!(from_value::<SandboxInfo>(old).unwrap(), expect);
+        let unknown = json!({"backend": "moat", "walls": [], "network": []});
+        assert!(from_value::<SandboxInfo>(unknown).is_err());
     }
 }

@@ -39,8 +39,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
-use protocol::{Backend, Strength};
-use serde::Serialize;
+use protocol::{Backend, SandboxInfo};
 use tokio::net::UnixStream;
 
 pub use self::microvm::pool::MachinePool;
@@ -56,7 +55,9 @@ use crate::start_progress;
 pub(crate) struct StartedBackend {
     pub(crate) link: UnixStream,
     pub(crate) walls: Box<dyn RunningWalls>,
-    pub(crate) description: SandboxDescription,
+    /// Its limits and network are added when the start is complete.
+    pub(crate) info: SandboxInfo,
+    pub(crate) limits: Vec<LimitEnforcement>,
     /// Path of the workspace inside.
     pub(crate) workdir: PathBuf,
     /// The default environment of commands.
@@ -75,12 +76,8 @@ impl StartedBackend {
         Self {
             link,
             walls: standing,
-            description: SandboxDescription {
-                backend: backend.name(),
-                reason: REQUESTED_REASON.into(),
-                walls,
-                limits,
-            },
+            info: SandboxInfo::requested(backend, walls),
+            limits,
             workdir: WORKSPACE_PATH.into(),
             env: default_env(),
         }
@@ -98,39 +95,6 @@ pub(crate) trait RunningWalls: Debug + Send {
 
     /// The number of such kills so far.
     fn memory_kills(&mut self) -> BoxFuture<'_, u64>;
-}
-
-/// What protects a sandbox, for display and for the audit log.
-#[derive(Debug, Clone, Serialize)]
-pub struct SandboxDescription {
-    pub backend: &'static str,
-    /// Why this backend was chosen.
-    pub reason: String,
-    /// The walls, each in a few words.
-    pub walls: Vec<String>,
-    pub limits: Vec<LimitEnforcement>,
-}
-
-/// The reason for a backend that was requested by name.
-pub(crate) const REQUESTED_REASON: &str = "asked for";
-
-impl SandboxDescription {
-    /// What an escape has to break.
-    pub fn strength(&self) -> Strength {
-        Backend::named(self.backend).map_or(Strength::None, Backend::strength)
-    }
-
-    /// Whether its machine is emulated in software.
-    pub(crate) fn is_emulated(&self) -> bool {
-        self.walls.iter().any(|wall| wall.contains("emulated"))
-    }
-
-    /// The components it uses here, for backends where they vary.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let is_native = self.backend == Backend::Native.name();
-        let first = self.walls.first().filter(|_| !is_native);
-        first.cloned().into_iter().collect()
-    }
 }
 
 /// Starts the backend that the spec requests, or the one that `auto` selects; never one that is

@@ -16,10 +16,9 @@ use protocol::Backend;
 use tracing::debug;
 use walls::quota::ProjectQuota;
 
-use crate::backends::SandboxDescription;
 use crate::backends::native::is_initial_user_namespace;
 use crate::error_chain::error_chain;
-use crate::limits::{BYTES_PER_INODE, LimitEnforcer, LimitKind};
+use crate::limits::{BYTES_PER_INODE, LimitEnforcement, LimitEnforcer, LimitKind};
 use crate::spec::{RootSpec, SandboxSpec};
 
 /// Records the owner of each project id. Fixed, because all sandboxes of a machine must share it.
@@ -42,16 +41,15 @@ impl DiskLimiter {
         }
     }
 
-    /// Sets the best mechanism available for the workspace, and notes it in the description.
-    pub(crate) async fn hold(spec: &SandboxSpec, description: &mut SandboxDescription) -> Self {
-        let mut limits = description.limits.iter_mut();
-        let stated = limits.find(|one| one.limit == LimitKind::Disk);
+    /// Sets the best mechanism available for the workspace, and notes it among the limits.
+    pub(crate) async fn hold(spec: &SandboxSpec, limits: &mut [LimitEnforcement]) -> Self {
+        let stated = limits.iter_mut().find(|one| one.limit == LimitKind::Disk);
         let Some(stated) = stated.filter(|one| one.enforcer == LimitEnforcer::Scan) else {
             return Self::none();
         };
         // Docker keeps changes to an image on its own disk, and only the scan covers both places.
-        let has_other_places = description.backend == Backend::Docker.name()
-            && matches!(spec.root, RootSpec::Image(_));
+        let has_other_places =
+            spec.backend == Backend::Docker && matches!(spec.root, RootSpec::Image(_));
         let mut quota = None;
         if has_other_places {
             debug!("disk limit is enforced by scanning: the image is writable too");

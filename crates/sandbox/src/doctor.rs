@@ -8,7 +8,7 @@ mod protections;
 
 use std::time::{Duration, Instant};
 
-use protocol::{Backend, Strength};
+use protocol::{Backend, SandboxInfo, Strength};
 use serde::Serialize;
 
 use self::memory::ProcessSnapshot;
@@ -30,7 +30,7 @@ pub use crate::selection::BACKENDS_BY_STRENGTH;
 /// The result of examining one backend.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
-    pub backend: &'static str,
+    pub backend: Backend,
     pub strength: Strength,
     pub works: bool,
     /// Why it does not work.
@@ -55,7 +55,7 @@ pub struct Diagnosis {
 impl Diagnosis {
     fn failed(backend: Backend, problem: String, hint: Option<String>) -> Self {
         Self {
-            backend: backend.name(),
+            backend,
             strength: backend.strength(),
             works: false,
             problem: Some(problem),
@@ -210,6 +210,13 @@ pub(crate) fn has_image(spec: &SandboxSpec) -> bool {
     matches!(spec.root, RootSpec::Image(_)) || spec.provisions.default_image.is_some()
 }
 
+/// The components that a backend uses here, where they vary: its first wall names them.
+fn components(info: &SandboxInfo) -> Vec<String> {
+    let first = info.walls.first();
+    let first = first.filter(|_| info.backend != Backend::Native);
+    first.cloned().into_iter().collect()
+}
+
 async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     let backend = spec.backend;
     let before = ProcessSnapshot::now();
@@ -221,10 +228,10 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     sandbox.run(ExecCommand::new(["/bin/true"])).await?;
     let exec = began.elapsed();
     let seen = GuestView::look(&sandbox).await?;
-    let description = sandbox.description().clone();
+    let (info, limits) = (sandbox.info().clone(), sandbox.limits().to_vec());
     let memory = memory::sandbox_memory_bytes(&before, backend, &seen.walls);
     let mut protections = protections(backend, sandbox.root(), &seen);
-    let landlock = description
+    let landlock = info
         .walls
         .iter()
         // The walls inside a machine have this prefix.
@@ -248,18 +255,18 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
         true => Some(format!("these do not hold: {}", missing.join(", "))),
     };
     Ok(Diagnosis {
-        backend: description.backend,
+        backend,
         strength: backend.strength(),
         works: problem.is_none(),
         problem,
         hint: None,
         protections,
-        limits: description.limits.clone(),
+        limits,
         start: Some(start),
         exec: Some(exec),
         memory,
-        is_emulated: description.is_emulated(),
-        notes: description.notes(),
-        walls: description.walls,
+        is_emulated: info.is_emulated,
+        notes: components(&info),
+        walls: info.walls,
     })
 }

@@ -1,6 +1,5 @@
 //! The owner's handle to a sandbox: start, send requests, end.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,17 +9,17 @@ use audit::AuditRecord;
 use egress::{Egress, EgressGate};
 use link::request::{ByteString, GuestGreeting, GuestRequest, GuestSettings};
 use link::{IncomingStreams, Link, LinkEnd, LinkLimits, LinkRole, Stream, StreamError, StreamIo};
-use protocol::Backend;
+use protocol::{Backend, SandboxInfo};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-use crate::backends::{self, RunningWalls, SandboxDescription, StartedBackend};
+use crate::backends::{self, RunningWalls, StartedBackend};
 use crate::background_jobs::BackgroundJobs;
 use crate::connection_recorder::ConnectionRecorder;
 use crate::disk_limit::DiskLimiter;
 use crate::error::SandboxError;
-use crate::limits::{LimitEnforcer, LimitKind};
+use crate::limits::{self, LimitEnforcement, LimitEnforcer, LimitKind};
 use crate::recorder::AuditRecorder;
 use crate::spec::{Network, RootSpec, SandboxSpec};
 use crate::start_progress;
@@ -39,7 +38,8 @@ pub struct Sandbox {
     connections: Arc<ConnectionRecorder>,
     pub(crate) workdir: String,
     pub(crate) spec: SandboxSpec,
-    description: SandboxDescription,
+    info: SandboxInfo,
+    limits: Vec<LimitEnforcement>,
     walls: Mutex<Box<dyn RunningWalls>>,
     /// `None` after release.
     disk_limit: Option<DiskLimiter>,
@@ -72,9 +72,11 @@ impl Sandbox {
         let recorder = AuditRecorder::new(&id, spec.audit.clone());
         let (mut raised, mut spec) = backends::start_backend(spec).await?;
         start_progress::step("limit the disk");
-        let disk_limit = DiskLimiter::hold(&spec, &mut raised.description).await;
+        let disk_limit = DiskLimiter::hold(&spec, &mut raised.limits).await;
+        raised.info.limits = limits::summaries(&raised.limits);
+        raised.info.network = spec.network.open();
         start_progress::step("record the start in the audit log");
-        let started = start_record(&spec, &raised.description);
+        let started = start_record(&spec, &raised.info);
         recorder.record(started).await?;
         let left = |wall: Duration| wall.saturating_sub(begun.elapsed());
         spec.limits.wall = spec.limits.wall.map(left);
@@ -98,7 +100,7 @@ impl Sandbox {
             link::connect(reader, writer, LinkRole::Host, limits, &settings)
                 .await
                 .map_err(SandboxError::Greeting)?;
-        info!(sandbox = %id, backend = raised.description.backend, guest = %guest_release(&ready), "sandbox started");
+        info!(sandbox = %id, backend = %raised.info.backend, guest = %guest_release(&ready), "sandbox started");
         let driver = {
             let id = id.clone();
             tokio::spawn(async move {
@@ -126,7 +128,8 @@ impl Sandbox {
             connections,
             workdir,
             spec,
-            description: raised.description,
+            info: raised.info,
+            limits: raised.limits,
             walls: Mutex::new(raised.walls),
             disk_limit: Some(disk_limit),
             driver,
@@ -145,9 +148,14 @@ impl Sandbox {
         self.instance
     }
 
-    /// The walls and limits that protect it.
-    pub fn description(&self) -> &SandboxDescription {
-        &self.description
+    /// What protects it. The network is that of the start.
+    pub fn info(&self) -> &SandboxInfo {
+        &self.info
+    }
+
+    /// Its limits, each with what enforces it.
+    pub fn limits(&self) -> &[LimitEnforcement] {
+        &self.limits
     }
 
     /// The root file system. A spec with the host's programs may have been changed to one with an
@@ -177,8 +185,8 @@ impl Sandbox {
         let memory_kills = taken.unwrap_or(0);
         self.proxy.abort();
         if is_stuck {
-            let (backend, seconds) = (self.description.backend, TAKE_DOWN_TIMEOUT.as_secs());
-            warn!(sandbox = %self.id, backend, seconds, "cannot take down the walls in time");
+            let (backend, seconds) = (self.info.backend, TAKE_DOWN_TIMEOUT.as_secs());
+            warn!(sandbox = %self.id, %backend, seconds, "cannot take down the walls in time");
         }
         let cause = if is_stuck {
             "ended, but not gone in time"
@@ -253,9 +261,9 @@ fn settings(
             .collect(),
         deadline: spec.deadline(),
         disk: disk_limit.scanned,
-        memory: is_enforced_by_guest(&raised.description, LimitKind::Memory)
+        memory: is_enforced_by_guest(&raised.limits, LimitKind::Memory)
             .then_some(spec.limits.memory),
-        is_linux: raised.description.backend != Backend::Gvisor.name(),
+        is_linux: raised.info.backend != Backend::Gvisor,
         proxy_port,
     }
 }
@@ -267,8 +275,8 @@ fn guest_release(ready: &GuestGreeting) -> String {
 }
 
 /// Whether the guest enforces a limit.
-fn is_enforced_by_guest(description: &SandboxDescription, limit: LimitKind) -> bool {
-    let mut limits = description.limits.iter();
+fn is_enforced_by_guest(limits: &[LimitEnforcement], limit: LimitKind) -> bool {
+    let mut limits = limits.iter();
     limits.any(|one| one.limit == limit && one.enforcer == LimitEnforcer::Guest)
 }
 
@@ -301,17 +309,13 @@ async fn serve_proxy(mut incoming: IncomingStreams, egress: Option<Arc<Egress>>)
     }
 }
 
-fn start_record(spec: &SandboxSpec, description: &SandboxDescription) -> AuditRecord {
-    let limits = description.limits.iter().map(|limit| {
-        let enforced = format!("{} by {}", limit.value, limit.enforcer);
-        (limit.limit.name().to_owned(), enforced)
-    });
+fn start_record(spec: &SandboxSpec, info: &SandboxInfo) -> AuditRecord {
     AuditRecord::Start {
-        backend: description.backend.into(),
-        strength: description.strength().name().into(),
-        reason: description.reason.clone(),
-        walls: description.walls.clone(),
-        limits: limits.collect::<BTreeMap<_, _>>(),
+        backend: info.backend.name().to_owned(),
+        strength: info.backend.strength().name().to_owned(),
+        reason: info.reason.clone(),
+        walls: info.walls.clone(),
+        limits: info.limits.clone(),
         workspace: spec.workspace.display().to_string(),
     }
 }

@@ -29,7 +29,7 @@ mod spec;
 mod start_progress;
 
 pub use backend_config::{BackendConfig, ContainerConfig, GvisorConfig, VmConfig};
-pub use backends::{MachinePool, SandboxDescription};
+pub use backends::MachinePool;
 pub use batch_stream::BatchStream;
 pub use client::PortConnection;
 pub use error::SandboxError;

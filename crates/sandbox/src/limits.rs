@@ -1,6 +1,7 @@
 //! Limits, and the mechanism that enforces each of them on this machine. Decides only; the walls
 //! enforce.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -213,6 +214,15 @@ impl LimitEnforcement {
     pub fn is_full(&self) -> bool {
         self.enforcer != LimitEnforcer::Nothing && self.caveat.is_none()
     }
+}
+
+/// Each limit's name, with its value and what enforces it.
+pub(crate) fn summaries(limits: &[LimitEnforcement]) -> BTreeMap<String, String> {
+    let summary = |one: &LimitEnforcement| {
+        let enforced = format!("{} by {}", one.value, one.enforcer);
+        (one.limit.name().to_owned(), enforced)
+    };
+    limits.iter().map(summary).collect()
 }
 
 impl From<CgroupVersion> for LimitEnforcer {

@@ -47,8 +47,7 @@ pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox)
     let Some(limit) = limit else {
         return ended;
     };
-    let limits = &sandbox.description().limits;
-    let value = limits.iter().find(|one| one.limit == limit);
+    let value = sandbox.limits().iter().find(|one| one.limit == limit);
     let value = value.map_or(String::new(), |one| format!(" of {}", one.value));
     format!(
         "{ended}: the sandbox's {} limit{value} was reached",

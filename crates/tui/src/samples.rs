@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{
-    BackgroundJob, Block, CallId, CallKind, CallSummary, Change, EVENT_VERSION, Event, EventKind,
-    Outcome, Question, SessionId, ShownInput, ShownOutput, Spending, Stop, Subject, Usage,
+    Backend, BackgroundJob, Block, CallId, CallKind, CallSummary, Change, EVENT_VERSION, Event,
+    EventKind, Outcome, Question, SandboxInfo, SessionId, ShownInput, ShownOutput, Spending, Stop,
+    Subject, Usage,
 };
 use serde_json::{Value, json};
 
@@ -41,14 +42,12 @@ pub(crate) fn event_at(millis: i64, kind: EventKind) -> Event {
 
 const REASON: &str = "the strongest that was proved here";
 
-fn strength(backend: &str) -> String {
-    let strength = match backend {
-        "none" => "none",
-        "microvm" => "vm",
-        "gvisor" => "kernel",
-        _ => "namespaces",
-    };
-    strength.to_owned()
+fn info(backend: &str, walls: Vec<String>) -> SandboxInfo {
+    let backend = Backend::named(backend).unwrap();
+    SandboxInfo {
+        reason: REASON.into(),
+        ..SandboxInfo::requested(backend, walls)
+    }
 }
 
 pub(crate) fn ready(backend: &str, network: &[&str], asks: bool) -> EventKind {
@@ -67,12 +66,11 @@ pub(crate) fn ready(backend: &str, network: &[&str], asks: bool) -> EventKind {
     EventKind::Ready {
         model: MODEL.into(),
         window: Some(200_000),
-        backend: backend.into(),
-        strength: strength(backend),
-        reason: REASON.into(),
-        walls,
+        sandbox: SandboxInfo {
+            network: network.iter().map(ToString::to_string).collect(),
+            ..info(backend, walls)
+        },
         workspace: "/home/ada/parser".into(),
-        network: network.iter().map(ToString::to_string).collect(),
         asks,
     }
 }
@@ -88,12 +86,7 @@ pub(crate) fn started() -> EventKind {
 
 pub(crate) fn sandbox_started(backend: &str) -> EventKind {
     EventKind::SandboxStarted {
-        backend: backend.into(),
-        strength: strength(backend),
-        reason: REASON.into(),
-        walls: vec!["seccomp allow-list".into()],
-        network: Vec::new(),
-        limits: BTreeMap::new(),
+        sandbox: info(backend, vec!["seccomp allow-list".into()]),
         replaces: None,
     }
 }

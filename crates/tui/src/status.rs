@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::Duration;
 
-use protocol::{SessionId, Spending};
+use protocol::{SandboxInfo, SessionId, Spending};
 
 pub(crate) use self::activity::{TurnActivity, TurnPhase};
 pub(crate) use self::bar::{StatusPart, status_bar};
@@ -34,8 +34,10 @@ pub(crate) struct UiStatus {
     pub(crate) session: Option<SessionId>,
     /// The job that is followed, and its server.
     pub(crate) job: Option<(String, String)>,
-    /// The walls of the sandbox; absent until it has started.
-    pub(crate) walls: Option<WallsStatus>,
+    /// What protects the sandbox; absent until it has started.
+    pub(crate) sandbox: Option<SandboxInfo>,
+    /// Whether the user is asked about hosts that cannot be reached.
+    pub(crate) asks: bool,
     /// The agent has ended, and its sandbox with it.
     pub(crate) is_over: bool,
     /// A turn is running.
@@ -48,21 +50,6 @@ pub(crate) struct UiStatus {
     pub(crate) context: u64,
     /// Number of background commands.
     pub(crate) background: usize,
-}
-
-/// The walls of the sandbox.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct WallsStatus {
-    pub(crate) backend: String,
-    /// Kind of boundary that an escape has to break.
-    pub(crate) strength: String,
-    /// Why this backend was chosen.
-    pub(crate) reason: String,
-    pub(crate) names: Vec<String>,
-    /// Reachable hosts.
-    pub(crate) network: Vec<String>,
-    /// Whether the user is asked about other hosts.
-    pub(crate) asks: bool,
 }
 
 impl UiStatus {
@@ -79,7 +66,7 @@ impl UiStatus {
             SessionOrigin::Here { session } => {
                 status.session = session.clone().or(status.session);
                 // The sandbox of that time and its running work are gone.
-                status.walls = None;
+                status.sandbox = None;
                 status.is_busy = false;
                 status.activity = TurnActivity::default();
                 status.background = 0;
@@ -99,7 +86,7 @@ impl UiStatus {
     pub(crate) fn mark_agent_ended(&mut self) {
         self.is_over = true;
         self.is_busy = false;
-        self.walls = None;
+        self.sandbox = None;
         self.activity = TurnActivity::default();
         self.background = 0;
     }
@@ -128,12 +115,5 @@ impl UiStatus {
     /// Time since the start of the turn.
     pub(crate) fn elapsed(&self) -> Option<Duration> {
         self.is_busy.then(|| self.activity.elapsed(self.now))
-    }
-}
-
-impl WallsStatus {
-    /// Whether commands run without a sandbox.
-    pub(crate) fn is_none(&self) -> bool {
-        self.backend == "none"
     }
 }

@@ -349,7 +349,7 @@ fn allowed_hosts_work_without_a_user() {
         assert_contains(&results[2].0, "no rule allows `other.test:80`");
         assert_eq!(agent.question_count(), 0);
         let started = agent.kinds().find_map(|kind| match kind {
-            EventKind::SandboxStarted { network, .. } => Some(network.clone()),
+            EventKind::SandboxStarted { sandbox, .. } => Some(sandbox.network.clone()),
             _ => None,
         });
         assert_eq!(started.unwrap(), [server.target("localhost")]);

@@ -1,7 +1,7 @@
 //! The start of a session: ready before the first prompt, stored only from then on.
 
 use llm::script::ScriptedReply;
-use protocol::{Event, EventKind, Outcome};
+use protocol::{Backend, Event, EventKind, Outcome, Strength};
 use store::{SessionQuery, StoreError};
 
 use crate::harness::{SessionFixture, assert_contains, run_with_timeout};
@@ -26,24 +26,22 @@ fn a_session_without_a_turn_stores_nothing() {
             EventKind::Ready {
                 model,
                 window,
-                backend,
-                strength,
-                reason,
-                walls,
+                sandbox,
                 workspace,
-                network,
                 asks,
             } => {
                 assert_eq!(workspace, world.workspace().display().to_string());
                 assert!(!model.is_empty());
                 assert_eq!(window, Some(200_000));
-                assert_eq!(
-                    (backend.as_str(), strength.as_str()),
-                    ("native", "namespaces")
+                assert_eq!(sandbox.backend, Backend::Native);
+                assert_eq!(sandbox.strength, Some(Strength::Namespaces));
+                assert!(sandbox.reason.starts_with("not probed"), "{sandbox:?}");
+                assert!(sandbox.walls.len() > 3, "{sandbox:?}");
+                assert!(
+                    sandbox.limits["memory"].starts_with("2G by "),
+                    "{sandbox:?}"
                 );
-                assert!(reason.starts_with("not probed"), "{reason}");
-                assert!(walls.len() > 3, "{walls:?}");
-                assert_eq!((network.len(), asks), (0, false));
+                assert_eq!((sandbox.network.len(), asks), (0, false));
             }
             _ => unreachable!(),
         }

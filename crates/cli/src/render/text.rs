@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 
-use protocol::{Block, Change, Event, EventKind, Moment, Outcome, Spending};
+use protocol::{Block, Change, Event, EventKind, Moment, Outcome, SandboxInfo, Spending};
 
 use super::status;
 
@@ -62,20 +62,14 @@ impl TextView {
             EventKind::SessionStarted { model, .. } => {
                 self.dim(&format!("session {} · {}", event.session, clean(model)))
             }
-            EventKind::SandboxStarted {
-                backend,
-                reason,
-                network,
-                replaces,
-                ..
-            } => {
+            EventKind::SandboxStarted { sandbox, replaces } => {
                 if let Some(why) = replaces {
                     self.warn(&format!("{}; a new sandbox was started", clean(why)))?;
                 }
                 if !self.workspace.is_empty() {
                     self.dim(&format!("workspace: {}", clean(&self.workspace)))?;
                 }
-                self.show_sandbox(backend, reason, network)
+                self.show_sandbox(sandbox)
             }
             EventKind::TextDelta { text } => self.words(text),
             EventKind::ThinkingDelta { text } => self.show_thinking(text),
@@ -157,15 +151,15 @@ impl TextView {
         Ok(())
     }
 
-    fn show_sandbox(&mut self, backend: &str, reason: &str, network: &[String]) -> io::Result<()> {
-        let network = match network {
+    fn show_sandbox(&mut self, sandbox: &SandboxInfo) -> io::Result<()> {
+        let network = match sandbox.network.as_slice() {
             [] => "no network".to_owned(),
             hosts => format!("network: {}", hosts.join(", ")),
         };
-        self.dim(&format!("sandbox: {backend} walls · {network}"))?;
+        self.dim(&format!("sandbox: {} walls · {network}", sandbox.backend))?;
         // If the user named the backend, the reason is known.
-        match reason {
-            "" | "asked for" => Ok(()),
+        match sandbox.reason.as_str() {
+            "" | SandboxInfo::REQUESTED_REASON => Ok(()),
             reason => self.dim(&format!("chosen: {}", clean(reason))),
         }
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use protocol::job::{Cause, Failure, Job, JobId, JobInput, JobState, LeftOut, Parked, Status};
-use protocol::{Backend, Budget, EventKind, Limits, Spending, Strength};
+use protocol::{Backend, Budget, EventKind, Limits, SandboxInfo, Spending, Strength};
 use serde::Serialize;
 use store::jobs::DeliveryState;
 use utoipa::ToSchema;
@@ -81,22 +81,8 @@ pub(crate) struct JobView {
     artifact: Option<ArtifactView>,
     /// Its current or last sandbox; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox: Option<SandboxView>,
+    sandbox: Option<SandboxInfo>,
     links: Links,
-}
-
-/// The sandbox that a job got.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = JobSandbox)]
-pub(crate) struct SandboxView {
-    backend: String,
-    /// What a way out has to break: `namespaces`, `kernel` or `vm`.
-    strength: String,
-    /// Why this backend and no other.
-    reason: String,
-    walls: Vec<String>,
-    /// Hosts that can be reached.
-    network: Vec<String>,
 }
 
 /// The state of a job.
@@ -212,22 +198,11 @@ impl JobView {
 
     /// Adds the sandbox of a `sandbox_started` event.
     pub(crate) fn with_sandbox(mut self, started: Option<EventKind>) -> Self {
-        if let Some(EventKind::SandboxStarted {
-            backend,
-            strength,
-            reason,
-            walls,
-            network,
-            ..
-        }) = started
-        {
-            self.sandbox = Some(SandboxView {
-                backend,
-                strength,
-                reason,
-                walls,
-                network,
-            });
+        if let Some(EventKind::SandboxStarted { mut sandbox, .. }) = started {
+            // An older release did not store it.
+            let strength = sandbox.backend.strength();
+            sandbox.strength.get_or_insert(strength);
+            self.sandbox = Some(sandbox);
         }
         self
     }

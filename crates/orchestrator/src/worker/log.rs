@@ -58,9 +58,8 @@ impl JobLog {
     pub(crate) fn note(&mut self, event: &Event) {
         let time = event.time;
         match &event.kind {
-            EventKind::SandboxStarted {
-                backend, reason, ..
-            } => {
+            EventKind::SandboxStarted { sandbox, .. } => {
+                let (backend, reason) = (sandbox.backend, &sandbox.reason);
                 self.line(
                     time,
                     "sandbox",

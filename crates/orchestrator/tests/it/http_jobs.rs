@@ -117,6 +117,8 @@ fn a_job_view_has_everything_but_the_secret() {
         assert_eq!(sandbox["strength"], "namespaces");
         assert_eq!(sandbox["reason"], "asked for");
         assert_eq!(sandbox["network"], json!(["pypi.org"]));
+        let memory = sandbox["limits"]["memory"].as_str().unwrap();
+        assert!(memory.starts_with("256M by "), "{memory}");
         assert!(sandbox["walls"].as_array().unwrap().len() > 3);
         let whole = ended.to_string() + &scene.json("/v1/jobs").await.to_string();
         assert!(!whole.contains("hush"), "{whole}");

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    BackgroundJob, Block, BudgetKind, CallKind, CallSummary, Change, Checkpoint, Decision,
-    EVENT_VERSION, Event, EventKind, Image, Kept, Moment, Outcome, Question, Scope, Spending, Stop,
-    Subject, Usage,
+    Backend, BackgroundJob, Block, BudgetKind, CallKind, CallSummary, Change, Checkpoint, Decision,
+    EVENT_VERSION, Event, EventKind, Image, Kept, Moment, Outcome, Question, SandboxInfo, Scope,
+    Spending, Stop, Subject, Usage,
 };
 use serde_json::{Value, json};
 
@@ -73,12 +73,11 @@ fn examples() -> Vec<EventKind> {
             forked_from: None,
         },
         EventKind::SandboxStarted {
-            backend: "native".into(),
-            strength: "namespaces".into(),
-            reason: "asked for".into(),
-            walls: vec!["seccomp".into()],
-            network: Vec::new(),
-            limits: BTreeMap::from([("memory".into(), "2 GiB by cgroup".into())]),
+            sandbox: SandboxInfo {
+                limits: BTreeMap::from([("memory".into(), "2 GiB by cgroup".into())]),
+                is_emulated: true,
+                ..SandboxInfo::requested(Backend::Microvm, vec!["seccomp".into()])
+            },
             replaces: Some("broke".into()),
         },
         EventKind::TurnStarted {
@@ -157,12 +156,8 @@ fn examples() -> Vec<EventKind> {
         EventKind::Ready {
             model: "m".into(),
             window: Some(200_000),
-            backend: "native".into(),
-            strength: "namespaces".into(),
-            reason: "asked for".into(),
-            walls: Vec::new(),
+            sandbox: SandboxInfo::requested(Backend::None, Vec::new()),
             workspace: "/w".into(),
-            network: Vec::new(),
             asks: true,
         },
         EventKind::ModelChanged {
@@ -240,6 +235,30 @@ fn examples() -> Vec<EventKind> {
         spending: Spending::default(),
     }));
     examples
+}
+
+/// Stored by a release that knew neither strength, reason nor emulation.
+#[test]
+fn an_old_record_of_a_sandbox_can_still_be_read() {
+    let stored = json!({
+        "v": 1,
+        "session": "20260131-174502-k3fd",
+        "seq": 2,
+        "time": "2026-01-31T17:45:02Z",
+        "type": "sandbox_started",
+        "backend": "none",
+        "walls": [],
+        "network": [],
+        "limits": {"memory": "2G by nothing"},
+    });
+    let event: Event = serde_json::from_value(stored).unwrap();
+    let EventKind::SandboxStarted { sandbox, replaces } = event.kind else {
+        panic!("{event:?}");
+    };
+    assert_eq!(sandbox.backend, Backend::None);
+    assert!(!sandbox.has_walls() && !sandbox.is_emulated);
+    assert_eq!((sandbox.strength, replaces), (None, None));
+    assert_eq!(sandbox.limits["memory"], "2G by nothing");
 }
 
 #[test]

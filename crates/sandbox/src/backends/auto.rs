@@ -31,8 +31,7 @@ pub(super) async fn start_backend(
         };
         match start_named_backend(named).await {
             Ok((mut raised, spec)) => {
-                raised.description.reason =
-                    selection::reason_with_failures(&choice.reason, &failures);
+                raised.info.reason = selection::reason_with_failures(&choice.reason, &failures);
                 return Ok((raised, spec));
             }
             Err(error) if selection::is_backend_failure(&error) => {

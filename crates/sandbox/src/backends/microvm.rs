@@ -88,13 +88,15 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
     }
     let (walls, link, control, keep) = qemu.into_parts();
     let inside = native::describe(&spec.root, landlock);
-    Ok(StartedBackend::usual(
+    let mut started = StartedBackend::usual(
         Backend::Microvm,
         link,
         Box::new(MicrovmSandbox::new(walls, control, keep)),
         describe(&blueprint.acceleration, inside),
         limits,
-    ))
+    );
+    started.info.is_emulated = matches!(blueprint.acceleration, Acceleration::Emulated { .. });
+    Ok(started)
 }
 
 /// Assigns the sandbox to a waiting machine, and waits until its walls are up.

@@ -4,9 +4,10 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use protocol::{Backend, SandboxInfo};
 use tokio::net::UnixStream;
 
-use super::{BoxFuture, REQUESTED_REASON, SandboxDescription, StartedBackend, check_strict, child};
+use super::{BoxFuture, StartedBackend, check_strict, child};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::unwalled_enforcement;
@@ -47,12 +48,8 @@ pub(crate) fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, Sandbo
     Ok(StartedBackend {
         link,
         walls: Box::new(UnwalledGuest { guest: Some(guest) }),
-        description: SandboxDescription {
-            backend: "none",
-            reason: REQUESTED_REASON.into(),
-            walls: Vec::new(),
-            limits,
-        },
+        info: SandboxInfo::requested(Backend::None, Vec::new()),
+        limits,
         workdir,
         // A command without walls belongs to the caller, so the spec defines its whole environment.
         env: Vec::new(),

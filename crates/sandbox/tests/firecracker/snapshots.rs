@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use sandbox::Sandbox;
+use sandbox::{Backend, Sandbox};
 
 use crate::error_chain::error_chain;
 use crate::machine::REPORTED_KILLS;
@@ -22,9 +22,9 @@ async fn a_machine_boots_once_and_every_other_begins_there() {
     let answer = fs::read_to_string(scene.path("workspace/answer")).unwrap();
     assert_eq!(answer, "from inside\n");
     assert_eq!(first.memory_kills().await, REPORTED_KILLS);
-    let described = first.description().clone();
-    assert_eq!(described.backend, "firecracker");
-    let first_wall = &described.walls[0];
+    let info = first.info().clone();
+    assert_eq!(info.backend, Backend::Firecracker);
+    let first_wall = &info.walls[0];
     assert_eq!(first_wall, "virtual machine (Firecracker v1.13.1), KVM");
     assert_eq!(first.end().await.memory_kills, REPORTED_KILLS);
     assert_eq!(scene.machine_events().boots, 1);

@@ -15,7 +15,7 @@ use crate::under_test::{self, nature};
 use crate::world::{TestSandbox, ended, is_root, rest, text, until, within};
 
 fn enforcer(sandbox: &Sandbox) -> LimitEnforcer {
-    let mut all = sandbox.description().limits.iter();
+    let mut all = sandbox.limits().iter();
     all.find(|one| one.limit == LimitKind::Disk)
         .unwrap()
         .enforcer

@@ -16,7 +16,7 @@ use crate::world::{
 };
 
 fn enforcement(world: &TestSandbox, limit: LimitKind) -> LimitEnforcement {
-    let all = &world.description().limits;
+    let all = world.limits();
     all.iter().find(|one| one.limit == limit).unwrap().clone()
 }
 
@@ -31,7 +31,7 @@ fn killed(limit: LimitKind) -> CommandResult {
 fn every_limit_names_its_enforcer() {
     within(async {
         let world = TestSandbox::new().await;
-        let all = &world.description().limits;
+        let all = world.limits();
         let names: Vec<_> = all.iter().map(|one| one.limit.name()).collect();
         let expect = [
             "memory",
@@ -293,7 +293,7 @@ fn quota_of(group: &Path) -> Option<String> {
 fn strict_limits_start_only_where_all_hold() {
     within(async {
         let world = TestSandbox::with(|spec| spec.limits.cpus = 1.0).await;
-        let weak = world.description().limits.iter().find(|one| !one.is_full());
+        let weak = world.limits().iter().find(|one| !one.is_full());
         let mut spec = under_test::spec(world.folder.path());
         spec.strict_limits = true;
         spec.limits.cpus = 1.0;

@@ -14,7 +14,7 @@ async fn native() -> TestSandbox {
 fn an_ordinary_user_is_told_why_memory_is_limited_for_each_process_only() {
     within(async {
         let world = native().await;
-        let limits = &world.description().limits;
+        let limits = world.limits();
         if is_root() {
             assert!(limits.iter().all(LimitEnforcement::is_full), "{limits:?}")
         } else {

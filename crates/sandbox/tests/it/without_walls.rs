@@ -20,9 +20,9 @@ fn commands_run_as_the_caller_and_end_with_the_handle() {
             spec.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
         })
         .await;
-        assert_eq!(world.description().backend, "none");
-        assert!(world.description().walls.is_empty());
-        for one in &world.description().limits {
+        assert_eq!(world.info().backend, Backend::None);
+        assert!(world.info().walls.is_empty());
+        for one in world.limits() {
             let expect = match one.limit {
                 LimitKind::WallTime | LimitKind::Output => LimitEnforcer::Guest,
                 _ => LimitEnforcer::Nothing,

@@ -118,7 +118,7 @@ async fn the_link_over_the_streams_carries_everything() {
         .await
         .unwrap();
     assert!(ran.stdout == bytes);
-    let walls = &sandbox.description().walls;
+    let walls = &sandbox.info().walls;
     assert_eq!(walls[0], "virtual machine (KVM, msb 0.0-stand-in)");
     assert!(
         walls.contains(&"seccomp allow-list".to_owned()),

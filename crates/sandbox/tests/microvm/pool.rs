@@ -96,7 +96,7 @@ fn a_machine_serves_smaller_limits_and_no_larger_ones() {
             let sandbox = Sandbox::start(spec).await.unwrap();
             let after = fs::metadata(&workspace).unwrap().ino();
             assert_eq!(before != after, fits, "{name}");
-            let limits = &sandbox.description().limits;
+            let limits = sandbox.limits();
             let said = limits.iter().find(|one| one.limit == LimitKind::Pids);
             assert_eq!(said.unwrap().value, pids.to_string(), "{name}");
             sandbox.end().await;

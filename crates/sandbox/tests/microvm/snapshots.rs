@@ -51,7 +51,7 @@ fn the_kernel_inside_is_another_and_there_is_no_network_device() {
             .filter_map(|line| Some(line.split_once(':')?.0.trim()))
             .collect();
         assert_eq!(names, ["lo"]);
-        let walls = sandbox.description().walls.clone();
+        let walls = sandbox.info().walls.clone();
         assert!(
             walls[0].starts_with("virtual machine (QEMU microvm)"),
             "{walls:?}"

@@ -120,9 +120,9 @@ fn two_seconds(spec: &mut SandboxSpec, _: &HostSurroundings) {
     spec.limits.wall = Some(nature::short_wall());
 }
 
-/// The description's entry for a limit.
+/// What enforces a limit.
 fn enforcement(scene: &AttackFixture, limit: LimitKind) -> CheckResult<LimitEnforcement> {
-    let all = &scene.sandbox().description().limits;
+    let all = scene.sandbox().limits();
     let found = all.iter().find(|enforcement| enforcement.limit == limit);
     found
         .cloned()

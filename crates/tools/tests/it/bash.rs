@@ -195,7 +195,7 @@ fn a_limit_that_ends_a_command_is_named_with_its_value() {
 
         let world = ToolFixture::with(|spec| spec.limits.memory = 256 << 20).await;
         let says = run(&world, "head -c 1000000000 /dev/zero | tail -n 1; exit 1").await;
-        let limits = &world.sandbox.description().limits;
+        let limits = world.sandbox.limits();
         let memory = limits
             .iter()
             .find(|one| one.limit == LimitKind::Memory)

@@ -75,9 +75,9 @@ impl TuiApp {
     fn show_network(&mut self) {
         let network = self
             .status
-            .walls
+            .sandbox
             .as_ref()
-            .map(|walls| walls.network.join(", "));
+            .map(|sandbox| sandbox.network.join(", "));
         let text = match network.as_deref() {
             None | Some("") => "no host can be reached; `/allow HOST` opens one".to_owned(),
             Some(hosts) => format!("can be reached: {hosts}; `/allow HOST` opens another"),

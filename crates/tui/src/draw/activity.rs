@@ -150,7 +150,7 @@ fn activity_line(app: &TuiApp, width: u16) -> Line<'static> {
     if rest.width() + 15 > room {
         rest = format!(" · {}", facts[0]);
     }
-    let text = match (status.is_busy, &status.walls) {
+    let text = match (status.is_busy, &status.sandbox) {
         (true, _) => status.activity.text(app.now),
         // The turn was requested and has not started.
         (false, None) => "starting the sandbox".to_owned(),

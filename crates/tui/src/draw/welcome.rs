@@ -1,9 +1,9 @@
 //! The welcome screen, shown until the first message.
 
+use protocol::SandboxInfo;
 use ratatui::text::{Line, Span};
 
 use crate::app::TuiApp;
-use crate::status::WallsStatus;
 use crate::text::{fit, wrap_words};
 
 const VALUE_INDENT: &str = "          ";
@@ -42,20 +42,22 @@ pub(super) fn lines(app: &TuiApp, width: u16) -> Vec<Line<'static>> {
     }
     fact(
         "walls",
-        match &status.walls {
+        match &status.sandbox {
             None => Span::styled("starting the sandbox …", theme.dim),
-            Some(walls) if walls.is_none() => Span::styled(
+            Some(sandbox) if sandbox.has_walls() => {
+                Span::styled(walls_summary(sandbox, status.asks), theme.text)
+            }
+            Some(_) => Span::styled(
                 "NO SANDBOX: commands run on this machine as you, with your files and network",
                 theme.bad.patch(theme.strong),
             ),
-            Some(walls) => Span::styled(walls_summary(walls), theme.text),
         },
     );
-    if let Some(walls) = &status.walls
-        && !walls.reason.is_empty()
-        && !walls.is_none()
+    if let Some(sandbox) = &status.sandbox
+        && !sandbox.reason.is_empty()
+        && sandbox.has_walls()
     {
-        fact("chosen", Span::styled(walls.reason.clone(), theme.dim));
+        fact("chosen", Span::styled(sandbox.reason.clone(), theme.dim));
     }
     lines.push(Line::default());
     for (key, text) in TIPS {
@@ -69,9 +71,9 @@ pub(super) fn lines(app: &TuiApp, width: u16) -> Vec<Line<'static>> {
 }
 
 /// How commands are isolated from the machine, in one sentence.
-fn walls_summary(walls: &WallsStatus) -> String {
-    let mut parts = walls.names.clone();
-    parts.push(match (walls.network.as_slice(), walls.asks) {
+fn walls_summary(sandbox: &SandboxInfo, asks: bool) -> String {
+    let mut parts = sandbox.walls.clone();
+    parts.push(match (sandbox.network.as_slice(), asks) {
         ([], false) => "no network".to_owned(),
         ([], true) => "no network without a question".to_owned(),
         (hosts, false) => format!("network only to {}", hosts.join(", ")),
@@ -80,5 +82,5 @@ fn walls_summary(walls: &WallsStatus) -> String {
             hosts.join(", ")
         ),
     });
-    format!("{}: {}", walls.backend, parts.join("; "))
+    format!("{}: {}", sandbox.backend, parts.join("; "))
 }

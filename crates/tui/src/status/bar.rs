@@ -1,10 +1,11 @@
 //! The status on one or two lines: as much as fits, the most important first. Pure.
 
+use protocol::{SandboxInfo, Strength};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::{UiStatus, WallsStatus};
+use super::UiStatus;
 use crate::amount;
 use crate::text::fit;
 use crate::theme::Theme;
@@ -76,12 +77,15 @@ fn parts(status: &UiStatus, theme: &Theme) -> Vec<StatusPart> {
         let long = format!("job {job} on {server}");
         parts.push(StatusPart::new(1, theme.accent, long).or(format!("job {short}")));
     }
-    match &status.walls {
+    match &status.sandbox {
         None if status.is_over => {
             parts.push(StatusPart::new(2, theme.warn, "no agent, no sandbox"))
         }
         None => parts.push(StatusPart::new(2, theme.dim, "starting the sandbox …")),
-        Some(walls) => parts.extend([walls_part(walls, theme), network_part(walls, theme)]),
+        Some(sandbox) => parts.extend([
+            walls_part(sandbox, theme),
+            network_part(sandbox, status.asks, theme),
+        ]),
     }
     if !status.model.is_empty() {
         let part = StatusPart::new(4, theme.text, status.model.clone());
@@ -115,29 +119,29 @@ fn parts(status: &UiStatus, theme: &Theme) -> Vec<StatusPart> {
     parts
 }
 
-fn walls_part(walls: &WallsStatus, theme: &Theme) -> StatusPart {
-    if walls.is_none() {
-        StatusPart::new(0, theme.bad.patch(theme.strong), "NO SANDBOX")
-    } else {
+fn walls_part(sandbox: &SandboxInfo, theme: &Theme) -> StatusPart {
+    if sandbox.has_walls() {
         // Walls that share the host's kernel are the normal case; only stronger ones are named.
-        let more = match walls.strength.as_str() {
-            "kernel" | "vm" => format!(" ({})", walls.strength),
+        let more = match sandbox.strength {
+            Some(strength) if strength > Strength::Namespaces => format!(" ({})", strength.name()),
             _ => String::new(),
         };
-        let long = format!("{} walls{more}", walls.backend);
-        StatusPart::new(2, theme.good, long).or(walls.backend.clone())
+        let long = format!("{} walls{more}", sandbox.backend);
+        StatusPart::new(2, theme.good, long).or(sandbox.backend.name())
+    } else {
+        StatusPart::new(0, theme.bad.patch(theme.strong), "NO SANDBOX")
     }
 }
 
-fn network_part(walls: &WallsStatus, theme: &Theme) -> StatusPart {
-    let hosts = &walls.network;
+fn network_part(sandbox: &SandboxInfo, asks: bool, theme: &Theme) -> StatusPart {
+    let hosts = &sandbox.network;
     let (long, short) = match hosts.as_slice() {
         // Without a sandbox the network is open too.
-        _ if walls.is_none() => ("open network".to_owned(), "open network".to_owned()),
-        [] if walls.asks => ("network: asks".to_owned(), "net: asks".to_owned()),
+        _ if !sandbox.has_walls() => ("open network".to_owned(), "open network".to_owned()),
+        [] if asks => ("network: asks".to_owned(), "net: asks".to_owned()),
         [] => ("no network".to_owned(), "no network".to_owned()),
         [first, rest @ ..] => {
-            let asks = if walls.asks { ", asks" } else { "" };
+            let asks = if asks { ", asks" } else { "" };
             let more = match rest.len() {
                 0 => String::new(),
                 more => format!(" +{more}"),
@@ -146,7 +150,7 @@ fn network_part(walls: &WallsStatus, theme: &Theme) -> StatusPart {
             (long, format!("{}{more}{asks}", fit(first, 24)))
         }
     };
-    let is_closed = !walls.is_none() && hosts.is_empty();
+    let is_closed = sandbox.has_walls() && hosts.is_empty();
     StatusPart::new(3, if is_closed { theme.dim } else { theme.warn }, long).or(short)
 }
 

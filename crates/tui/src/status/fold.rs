@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use protocol::{Event, EventKind};
+use protocol::{Event, EventKind, SandboxInfo};
 
-use super::{TurnActivity, TurnPhase, UiStatus, WallsStatus};
+use super::{TurnActivity, TurnPhase, UiStatus};
 use crate::text::clean;
 
 impl UiStatus {
@@ -17,25 +17,15 @@ impl UiStatus {
             EventKind::Ready {
                 model,
                 window,
-                backend,
-                strength,
-                reason,
-                walls,
-                network,
+                sandbox,
                 asks,
                 // Already known, or that of another machine.
                 workspace: _,
             } => {
                 self.model = line(model);
                 self.window = *window;
-                self.walls = Some(WallsStatus {
-                    backend: line(backend),
-                    strength: line(strength),
-                    reason: line(reason),
-                    names: single_lines(walls),
-                    network: single_lines(network),
-                    asks: *asks,
-                });
+                self.sandbox = Some(clean_info(sandbox));
+                self.asks = *asks;
             }
             EventKind::SessionStarted {
                 workspace, model, ..
@@ -44,27 +34,14 @@ impl UiStatus {
                 self.workspace = line(workspace);
                 self.model = line(model);
             }
-            EventKind::SandboxStarted {
-                backend,
-                strength,
-                reason,
-                walls,
-                network,
-                ..
-            } => {
-                self.walls = Some(WallsStatus {
-                    backend: line(backend),
-                    strength: line(strength),
-                    reason: line(reason),
-                    names: single_lines(walls),
-                    network: single_lines(network),
-                    asks: self.walls.as_ref().is_some_and(|walls| walls.asks),
-                });
+            EventKind::SandboxStarted { sandbox, .. } => {
+                self.sandbox = Some(clean_info(sandbox));
                 self.background = 0;
             }
             EventKind::NetworkChanged { network } => {
-                let walls = self.walls.get_or_insert_default();
-                walls.network = single_lines(network);
+                if let Some(sandbox) = &mut self.sandbox {
+                    sandbox.network = single_lines(network);
+                }
             }
             EventKind::ModelChanged { model, window } => {
                 self.model = line(model);
@@ -133,6 +110,19 @@ impl UiStatus {
 /// One line without control sequences.
 pub(super) fn line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
+}
+
+fn clean_info(info: &SandboxInfo) -> SandboxInfo {
+    let limits = info.limits.iter();
+    SandboxInfo {
+        reason: line(&info.reason),
+        walls: single_lines(&info.walls),
+        network: single_lines(&info.network),
+        limits: limits
+            .map(|(name, value)| (line(name), line(value)))
+            .collect(),
+        ..*info
+    }
 }
 
 fn single_lines(texts: &[String]) -> Vec<String> {

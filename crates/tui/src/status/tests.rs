@@ -219,7 +219,7 @@ fn walls_are_unknown_for_an_opened_session_but_known_for_a_job() {
         workspace: "/home/ada/other".into(),
     };
     let status = UiStatus::open(Duration::ZERO, &opened);
-    assert_eq!((status.walls, status.is_busy), (None, false));
+    assert_eq!((status.sandbox, status.is_busy), (None, false));
     assert_eq!(status.session, Some(samples::session()));
     assert_eq!(status.model, "gpt-5");
     opened.origin = SessionOrigin::Job {
@@ -227,7 +227,7 @@ fn walls_are_unknown_for_an_opened_session_but_known_for_a_job() {
         server: "build.example".into(),
     };
     let status = UiStatus::open(Duration::ZERO, &opened);
-    assert!(status.is_busy && status.walls.is_some());
+    assert!(status.is_busy && status.sandbox.is_some());
     assert!(text(&status, 80, 1).starts_with("job 0198c1de · native"));
 }
 

@@ -65,9 +65,10 @@ impl ChatState {
             EventKind::ModelChanged { .. } => {
                 self.chosen_model = self.wanted_model.take().or(self.chosen_model.take());
             }
-            EventKind::Ready { network, .. }
-            | EventKind::SandboxStarted { network, .. }
-            | EventKind::NetworkChanged { network } => self.network.clone_from(network),
+            EventKind::Ready { sandbox, .. } | EventKind::SandboxStarted { sandbox, .. } => {
+                self.network.clone_from(&sandbox.network);
+            }
+            EventKind::NetworkChanged { network } => self.network.clone_from(network),
             EventKind::Spent { spending } | EventKind::TurnEnded { spending, .. } => {
                 self.spending = Some(spending.clone());
             }

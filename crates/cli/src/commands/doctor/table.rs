@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sandbox::doctor::Diagnosis;
-use sandbox::{Backend, ProbeResult};
+use sandbox::{Backend, ProbeResult, Strength};
 
 /// Column headings.
 pub(super) const TABLE_HEADER: &str =
@@ -12,8 +12,8 @@ pub(super) const TABLE_HEADER: &str =
 /// What is known of one backend.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BackendRow {
-    backend: &'static str,
-    strength: &'static str,
+    backend: Backend,
+    strength: Strength,
     /// `None` if it was never probed.
     works: Option<bool>,
     start_ms: Option<f64>,
@@ -30,7 +30,7 @@ impl BackendRow {
         let milliseconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
         Self {
             backend: found.backend,
-            strength: found.strength.name(),
+            strength: found.strength,
             works: Some(found.works),
             start_ms: milliseconds(found.start),
             exec_ms: milliseconds(found.exec),
@@ -45,8 +45,8 @@ impl BackendRow {
     pub(super) fn known(backend: Backend, known: &[ProbeResult]) -> Self {
         let proof = known.iter().find(|proof| proof.backend == backend);
         Self {
-            backend: backend.name(),
-            strength: backend.strength().name(),
+            backend,
+            strength: backend.strength(),
             works: proof.map(|proof| proof.works),
             start_ms: proof.and_then(|proof| proof.start_ms),
             exec_ms: proof.and_then(|proof| proof.exec_ms),
@@ -67,7 +67,7 @@ impl BackendRow {
         let line = format!(
             "{:<13} {verdict:<11} {:<11} {:<11} {:<9} {:<9} {}",
             self.backend,
-            self.strength,
+            self.strength.name(),
             time(self.start_ms),
             time(self.exec_ms),
             self.memory.map(mebibytes).unwrap_or_default(),
@@ -122,8 +122,8 @@ mod tests {
 
     fn row(works: Option<bool>) -> BackendRow {
         BackendRow {
-            backend: "microvm",
-            strength: "vm",
+            backend: Backend::Microvm,
+            strength: Strength::Vm,
             works,
             start_ms: None,
             exec_ms: None,

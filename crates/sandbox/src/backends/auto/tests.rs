@@ -66,12 +66,12 @@ impl Fixture {
 async fn what_was_not_probed_is_native_and_says_so() {
     let scene = Fixture::new();
     let sandbox = Sandbox::start(scene.spec()).await.unwrap();
-    assert_eq!(sandbox.description().backend, "native");
+    assert_eq!(sandbox.info().backend, Backend::Native);
     assert_eq!(
-        sandbox.description().reason,
+        sandbox.info().reason,
         "not probed: `hotcell doctor --probe` looks for stronger walls"
     );
-    assert_eq!(sandbox.description().strength(), Strength::Namespaces);
+    assert_eq!(sandbox.info().strength, Some(Strength::Namespaces));
     sandbox.end().await;
     // A start does not probe backends that are not required.
     assert!(!scene.provisions.cache.exists());
@@ -89,7 +89,7 @@ async fn a_name_is_its_own_reason() {
         ..spec
     };
     let sandbox = Sandbox::start(spec).await.unwrap();
-    assert_eq!(sandbox.description().reason, "asked for");
+    assert_eq!(sandbox.info().reason, "asked for");
     sandbox.end().await;
 }
 
@@ -154,15 +154,15 @@ async fn a_proof_that_turns_out_false_is_dropped_and_the_next_is_taken() {
     scene.store_success(Backend::Gvisor);
     scene.store_success(Backend::Native);
     let sandbox = Sandbox::start(scene.spec()).await.unwrap();
-    let description = sandbox.description().clone();
+    let info = sandbox.info().clone();
     let ran = sandbox.run(ExecCommand::new(["/bin/true"])).await.unwrap();
     sandbox.end().await;
     assert!(ran.verdict.success());
-    assert_eq!(description.backend, "native");
+    assert_eq!(info.backend, Backend::Native);
     let begins = "the strongest that was proved here";
-    assert!(description.reason.starts_with(begins), "{description:?}");
+    assert!(info.reason.starts_with(begins), "{info:?}");
     let failed = "; `gvisor` did not start: ";
-    assert!(description.reason.contains(failed), "{description:?}");
+    assert!(info.reason.contains(failed), "{info:?}");
     assert_eq!(scene.verdict(Backend::Gvisor), None);
     assert_eq!(scene.verdict(Backend::Native), Some(true));
     // If the strength is required, there is no weaker fallback.

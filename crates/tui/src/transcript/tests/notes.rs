@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    BudgetKind, Checkpoint, Decision, EventKind, Fork, Moment, Outcome, Question, Scope, Subject,
-    Usage,
+    Backend, BudgetKind, Checkpoint, Decision, EventKind, Fork, Moment, Outcome, Question,
+    SandboxInfo, Scope, Subject, Usage,
 };
 
 use super::{check, page, reply, turn_ended};
@@ -84,12 +84,7 @@ fn events_become_notes() {
                 }),
             },
             EventKind::SandboxStarted {
-                backend: "native".into(),
-                strength: "namespaces".into(),
-                reason: "asked for".into(),
-                walls: Vec::new(),
-                network: Vec::new(),
-                limits: BTreeMap::new(),
+                sandbox: SandboxInfo::requested(Backend::Native, Vec::new()),
                 replaces: Some("out of memory".into()),
             },
             EventKind::Noted {
