@@ -30,7 +30,7 @@ pub(crate) mod native;
 pub(crate) mod none;
 pub(crate) mod podman;
 pub(crate) mod root_entries;
-mod wall_descriptions;
+pub(crate) mod wall_descriptions;
 
 pub(crate) use self::auto::probe_unknown;
 
@@ -41,6 +41,7 @@ use std::pin::Pin;
 
 use protocol::{Backend, SandboxInfo};
 use tokio::net::UnixStream;
+use walls::plan::LandlockStatus;
 
 pub use self::microvm::pool::MachinePool;
 use self::root_entries::default_env;
@@ -58,6 +59,8 @@ pub(crate) struct StartedBackend {
     /// Its limits and network are added when the start is complete.
     pub(crate) info: SandboxInfo,
     pub(crate) limits: Vec<LimitEnforcement>,
+    /// What the confined guest reported; absent where its kernel has no Landlock.
+    pub(crate) landlock: Option<LandlockStatus>,
     /// Path of the workspace inside.
     pub(crate) workdir: PathBuf,
     /// The default environment of commands.
@@ -78,9 +81,15 @@ impl StartedBackend {
             walls: standing,
             info: SandboxInfo::requested(backend, walls),
             limits,
+            landlock: None,
             workdir: WORKSPACE_PATH.into(),
             env: default_env(),
         }
+    }
+
+    pub(crate) fn with_landlock(mut self, landlock: Option<LandlockStatus>) -> Self {
+        self.landlock = landlock;
+        self
     }
 }
 

@@ -15,7 +15,7 @@ use self::memory::ProcessSnapshot;
 pub use self::protections::Protection;
 use self::protections::{GuestView, is_required, protections};
 use crate::backend_config::BackendConfig;
-use crate::backends::{self, firecracker, microsandbox};
+use crate::backends::{self, firecracker, microsandbox, wall_descriptions};
 use crate::error::SandboxError;
 use crate::error_chain::error_chain;
 use crate::exec::ExecCommand;
@@ -231,17 +231,11 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     let (info, limits) = (sandbox.info().clone(), sandbox.limits().to_vec());
     let memory = memory::sandbox_memory_bytes(&before, backend, &seen.walls);
     let mut protections = protections(backend, sandbox.root(), &seen);
-    let landlock = info
-        .walls
-        .iter()
-        // The walls inside a machine have this prefix.
-        .find(|wall| wall.trim_start_matches("inside: ").starts_with("Landlock"));
+    let landlock = wall_descriptions::landlock(sandbox.landlock);
     protections.push(Protection {
         name: "Landlock",
         holds: landlock.is_some(),
-        evidence: landlock
-            .cloned()
-            .unwrap_or_else(|| "this kernel has none".into()),
+        evidence: landlock.unwrap_or_else(|| "this kernel has none".into()),
     });
     sandbox.end().await;
     let missing: Vec<&str> = protections

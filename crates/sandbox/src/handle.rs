@@ -13,6 +13,7 @@ use protocol::{Backend, SandboxInfo};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
+use walls::plan::LandlockStatus;
 
 use crate::backends::{self, RunningWalls, StartedBackend};
 use crate::background_jobs::BackgroundJobs;
@@ -40,6 +41,7 @@ pub struct Sandbox {
     pub(crate) spec: SandboxSpec,
     info: SandboxInfo,
     limits: Vec<LimitEnforcement>,
+    pub(crate) landlock: Option<LandlockStatus>,
     walls: Mutex<Box<dyn RunningWalls>>,
     /// `None` after release.
     disk_limit: Option<DiskLimiter>,
@@ -130,6 +132,7 @@ impl Sandbox {
             spec,
             info: raised.info,
             limits: raised.limits,
+            landlock: raised.landlock,
             walls: Mutex::new(raised.walls),
             disk_limit: Some(disk_limit),
             driver,

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use protocol::Backend;
 use tokio::net::UnixStream;
+use walls::plan::LandlockStatus;
 
 use self::boot::FirecrackerMachine;
 use self::native_walls::FileServer;
@@ -83,13 +84,14 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
         files: None,
     };
     match assign(spec, &machine, &mut standing, ports.files).await {
-        Ok(inside) => Ok(StartedBackend::usual(
+        Ok(landlock) => Ok(StartedBackend::usual(
             Backend::Firecracker,
             ports.link,
             Box::new(standing),
-            describe(&machine.programs, inside),
+            describe(&machine.programs, native::describe(&spec.root, landlock)),
             limits,
-        )),
+        )
+        .with_landlock(landlock)),
         Err(error) => {
             super::RunningWalls::take_down(&mut standing).await;
             Err(error)
@@ -97,14 +99,14 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
     }
 }
 
-/// Tells a waiting machine its task and connects the workspace to its port. Returns the walls
-/// inside it.
+/// Tells a waiting machine its task and connects the workspace to its port. Returns
+/// whether Landlock is among the walls inside it.
 async fn assign(
     spec: &SandboxSpec,
     machine: &FirecrackerMachine,
     standing: &mut FirecrackerSandbox,
     files: UnixStream,
-) -> Result<Vec<String>, SandboxError> {
+) -> Result<Option<LandlockStatus>, SandboxError> {
     let failed = |doing: &str| {
         let doing = doing.to_owned();
         move |error| step(Backend::Firecracker, doing, error)
@@ -113,7 +115,7 @@ async fn assign(
     let told = assignment(spec, machine.size.processors).map_err(failed("draw a seed"))?;
     let stands = tokio::time::timeout(WAKE_TIMEOUT, standing.control.arrive(&told)).await;
     match stands {
-        Ok(Ok(landlock)) => Ok(native::describe(&spec.root, landlock)),
+        Ok(Ok(landlock)) => Ok(landlock),
         Ok(Err(error)) => Err(step(Backend::Firecracker, "wake a machine", error)),
         Err(error) => Err(step(Backend::Firecracker, "wake a machine", error)),
     }

@@ -89,7 +89,8 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
             Box::new(standing),
             describe(&version, landlock),
             limits,
-        )),
+        )
+        .with_landlock(landlock)),
         Err(error) => {
             super::RunningWalls::take_down(&mut standing).await;
             Err(error)

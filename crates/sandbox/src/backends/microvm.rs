@@ -94,7 +94,8 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
         Box::new(MicrovmSandbox::new(walls, control, keep)),
         describe(&blueprint.acceleration, inside),
         limits,
-    );
+    )
+    .with_landlock(landlock);
     started.info.is_emulated = matches!(blueprint.acceleration, Acceleration::Emulated { .. });
     Ok(started)
 }

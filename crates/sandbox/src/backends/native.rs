@@ -65,7 +65,8 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
         Box::new(standing),
         describe(&spec.root, landlock),
         limits,
-    ))
+    )
+    .with_landlock(landlock))
 }
 
 /// Sets up walls for the spec. `adapt` first changes the plan for a program other than the guest that is to

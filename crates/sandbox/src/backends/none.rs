@@ -50,6 +50,7 @@ pub(crate) fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, Sandbo
         walls: Box::new(UnwalledGuest { guest: Some(guest) }),
         info: SandboxInfo::requested(Backend::None, Vec::new()),
         limits,
+        landlock: None,
         workdir,
         // A command without walls belongs to the caller, so the spec defines its whole environment.
         env: Vec::new(),

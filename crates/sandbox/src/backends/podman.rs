@@ -70,13 +70,10 @@ pub(crate) async fn start_backend(spec: &SandboxSpec) -> Result<StartedBackend, 
     match confined {
         Ok(landlock) => {
             let names = describe(&engine, spec, landlock);
-            Ok(StartedBackend::usual(
-                BACKEND,
-                link,
-                Box::new(walls),
-                names,
-                limits,
-            ))
+            Ok(
+                StartedBackend::usual(BACKEND, link, Box::new(walls), names, limits)
+                    .with_landlock(landlock),
+            )
         }
         Err(error) => {
             drop(link);

@@ -15,7 +15,7 @@ pub(super) fn root(root: &RootSpec) -> &'static str {
     }
 }
 
-pub(super) fn landlock(landlock: Option<LandlockStatus>) -> Option<String> {
+pub(crate) fn landlock(landlock: Option<LandlockStatus>) -> Option<String> {
     Some(match landlock? {
         LandlockStatus::Fully => "Landlock".into(),
         LandlockStatus::Partially => "Landlock (as far as the kernel has it)".into(),
