@@ -15,7 +15,6 @@ use super::{AcceptedJob, App, AppError, Caller};
 use crate::folder::JobFolder;
 use crate::input;
 use crate::loads::Reservation;
-use crate::plan;
 use crate::retention::{RetentionError, delete_job, remove_job_files};
 
 /// Where a job's uploaded zip comes from.

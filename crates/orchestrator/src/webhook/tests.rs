@@ -397,13 +397,13 @@ async fn a_skipped_delivery_is_a_failed_try_with_a_reason() {
     let mut deliverer = Deliverer {
         jobs: scene.jobs.clone(),
         poster,
-        lanes: DeliveryLimiter::default(),
+        limiter: DeliveryLimiter::default(),
         under_way: JoinSet::new(),
         held: HashMap::new(),
     };
-    while deliverer.lanes.admit(&endpoint, Instant::now()) != DeliveryDecision::Skip {
+    while deliverer.limiter.admit(&endpoint, Instant::now()) != DeliveryDecision::Skip {
         deliverer
-            .lanes
+            .limiter
             .ended(&endpoint, true, limiter::DELIVERY_TIMEOUT);
     }
     let body = "unused".to_owned();
