@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use axum::extract::multipart::Field;
 use sha2::{Digest, Sha256};
-use tokio::fs::{self, OpenOptions};
+use tokio::fs::{self, File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
 use crate::http::form::{discard, next_piece};
@@ -31,16 +31,10 @@ impl UploadedZip {
         mut field: Field<'_>,
         limit: u64,
     ) -> Result<Self, HttpProblem> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).await.map_err(failed)?;
-        }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .await
-            .map_err(failed)?;
+        let mut file = match create(&path).await {
+            Ok(file) => file,
+            Err(error) => return refuse(field, failed(error)).await,
+        };
         let mut upload = Self {
             path,
             bytes: 0,
@@ -50,14 +44,13 @@ impl UploadedZip {
         while let Some(piece) = next_piece(&mut field).await? {
             upload.bytes += piece.len() as u64;
             if upload.bytes > limit {
-                discard(field).await;
-                return Err(HttpProblem::new(
-                    ProblemKind::TooLarge,
-                    format!("the zip is larger than {limit} bytes"),
-                ));
+                let reason = format!("the zip is larger than {limit} bytes");
+                return refuse(field, HttpProblem::new(ProblemKind::TooLarge, reason)).await;
             }
             hash.update(&piece);
-            file.write_all(&piece).await.map_err(failed)?;
+            if let Err(error) = file.write_all(&piece).await {
+                return refuse(field, failed(error)).await;
+            }
         }
         file.sync_all().await.map_err(failed)?;
         upload.hash = hash.finalize().into();
@@ -70,6 +63,22 @@ impl Drop for UploadedZip {
         // Fails if the file was taken over, that is, moved.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+async fn create(path: &Path) -> std::io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).await?;
+    }
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    options.open(path).await
+}
+
+/// Reads the rest of the file first: a client that is still sending when the connection closes sees a
+/// broken connection instead of the response.
+async fn refuse(field: Field<'_>, problem: HttpProblem) -> Result<UploadedZip, HttpProblem> {
+    discard(field).await;
+    Err(problem)
 }
 
 fn failed(error: std::io::Error) -> HttpProblem {
