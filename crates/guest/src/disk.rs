@@ -78,6 +78,8 @@ pub(crate) struct DiskLimitState {
     bounds: Cell<Option<DiskBounds>>,
     /// From the scan that found the limit exceeded to the first one that finds it kept again.
     is_exceeded: Cell<bool>,
+    /// Whether the limit was raised for commands that clean up.
+    is_raised: Cell<bool>,
     /// The file system's usage since no process of the sandbox runs; `None` while one may run.
     usage_when_idle: Cell<Option<DiskUsage>>,
 }
@@ -115,17 +117,26 @@ pub(crate) async fn start_within_limit<T>(
     Ok(started)
 }
 
-/// Scans again, because the host may have removed files since the limit was exceeded.
+/// Scans again, because the host may have removed files since the limit was exceeded. The first time,
+/// commands get some space to clean up: what the killed processes wrote last is counted only now.
 async fn is_still_exceeded(guest: &Guest, root: &Path) -> bool {
-    let Some(bounds) = guest.disk_limit.bounds.get() else {
+    let state = &guest.disk_limit;
+    let Some(mut bounds) = state.bounds.get() else {
         return false;
     };
-    let (_, mut verdict) = count(guest, root, StopPolicy::Never, bounds).await;
+    let (mut scan, mut verdict) = count(guest, root, StopPolicy::Never, bounds).await;
     if verdict == DiskVerdict::Unexplained {
-        (_, verdict) = count(guest, root, StopPolicy::WhileCounting, bounds).await;
+        (scan, verdict) = count(guest, root, StopPolicy::WhileCounting, bounds).await;
     }
-    let is_exceeded = !matches!(verdict, DiskVerdict::Within | DiskVerdict::GrownByOthers);
-    guest.disk_limit.is_exceeded.set(is_exceeded);
+    let mut is_exceeded = !matches!(verdict, DiskVerdict::Within | DiskVerdict::GrownByOthers);
+    if is_exceeded && !state.is_raised.replace(true) {
+        // A scan over the limit leaves processes stopped.
+        guest.processes.kill_all(Some(GuestLimit::Disk));
+        bounds.raise(&scan);
+        state.bounds.set(Some(bounds));
+        is_exceeded = false;
+    }
+    state.is_exceeded.set(is_exceeded);
     is_exceeded
 }
 
@@ -153,7 +164,6 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
         scan_cost: Duration::ZERO,
         stop_cost: Duration::ZERO,
         inconclusive_scans: 0,
-        has_killed: false,
     };
     loop {
         // Usage only grows while a process runs, and not before it has run for a moment.
@@ -189,7 +199,6 @@ struct DiskWatcher {
     /// How long the last scan stopped processes.
     stop_cost: Duration,
     inconclusive_scans: u32,
-    has_killed: bool,
 }
 
 /// What a scan is compared with.
@@ -214,6 +223,22 @@ impl DiskBounds {
             },
         };
         decide(&seen, self.limit)
+    }
+
+    /// Allows what the scan found, and some more. Called once, so that later commands cannot grow further.
+    fn raise(&mut self, scan: &DiskScan) {
+        let own = scan.own.minus(self.at_start);
+        // What this scan missed, such as an unreadable folder, a later one may find.
+        let found = if own.exceeds(self.limit) {
+            own
+        } else {
+            scan.file_system.minus(self.baseline)
+        };
+        let allowed = found.plus(CLEANUP_ALLOWANCE);
+        self.limit.bytes = self.limit.bytes.max(allowed.bytes);
+        self.limit.inodes = self.limit.inodes.max(allowed.inodes);
+        let used_up = DiskUsage::from(self.limit).minus(CLEANUP_ALLOWANCE);
+        self.baseline = scan.file_system.minus(used_up);
     }
 }
 
@@ -285,21 +310,6 @@ impl DiskWatcher {
     fn settle(&mut self, bounds: &mut DiskBounds, scan: &DiskScan, verdict: DiskVerdict) {
         let own = scan.own.minus(bounds.at_start);
         match verdict {
-            DiskVerdict::Exceeded if !self.has_killed => {
-                // Only once: later commands get some space to clean up, but cannot grow further.
-                self.has_killed = true;
-                // What this scan missed, such as an unreadable folder, a later one may find.
-                let found = if own.exceeds(bounds.limit) {
-                    own
-                } else {
-                    scan.file_system.minus(bounds.baseline)
-                };
-                let allowed = found.plus(CLEANUP_ALLOWANCE);
-                bounds.limit.bytes = bounds.limit.bytes.max(allowed.bytes);
-                bounds.limit.inodes = bounds.limit.inodes.max(allowed.inodes);
-                let used_up = DiskUsage::from(bounds.limit).minus(CLEANUP_ALLOWANCE);
-                bounds.baseline = scan.file_system.minus(used_up);
-            }
             DiskVerdict::Exceeded | DiskVerdict::Inconclusive | DiskVerdict::Unexplained => {}
             // Processes outside may have freed space, so the baseline can only go down.
             DiskVerdict::Within => {
