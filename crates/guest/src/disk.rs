@@ -177,10 +177,14 @@ pub(crate) async fn enforce_limit(guest: Rc<Guest>) {
             return;
         };
         tokio::time::sleep(watcher.poll_interval(&bounds)).await;
+        // A start may have raised the limit meanwhile, and may raise it during the scan.
+        let bounds = guest.disk_limit.bounds.get().unwrap_or(bounds);
+        let was_raised = guest.disk_limit.is_raised.get();
         let Some(stopping) = watcher.due_scan(&bounds) else {
             continue;
         };
-        if watcher.scan(&guest, &bounds, stopping).await == DiskVerdict::Exceeded {
+        let verdict = watcher.scan(&guest, &bounds, stopping).await;
+        if verdict == DiskVerdict::Exceeded && was_raised == guest.disk_limit.is_raised.get() {
             guest.disk_limit.is_exceeded.set(true);
             guest.processes.kill_all(Some(GuestLimit::Disk));
         }
